@@ -1,0 +1,24 @@
+/* config.h: settings of FSDP1 (FullyShardedDataParallel) and FSDP2 (fully_shard).
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/model/shape.h"
+
+typedef struct {
+  int      version;                 /* 1 or 2 */
+  int64_t  world, node_ranks;
+  int      gradient_accumulation;
+  bool     reshard_after_forward;   /* FULL_SHARD; false: SHARD_GRAD_OP */
+  bool     hybrid;                  /* shard in the node, replicate across */
+  ZsDtype  parameter_dtype;         /* of the shards: fp32 master, or the model's own */
+  ZsDtype  compute_dtype;           /* mixed precision param_dtype */
+  ZsDtype  reduce_dtype;
+  bool     cpu_offload;
+  bool     limit_all_gathers;       /* FSDP1 */
+  bool     backward_prefetch;       /* FSDP1: BACKWARD_PRE */
+  ZsOptimizerKind optimizer;
+  ZsVersions versions;
+} ZsFsdpConfig;

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+libzerosim_core_la_SOURCES += \
+  sim/fsdp/config.h

@@ -1,0 +1,40 @@
+/* job.h: everything there is to know about one run, typed: what sim/scenario makes of a person's files.
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/fsdp/config.h"
+#include "sim/model/hooks.h"
+#include "sim/zero/config.h"
+
+typedef enum {
+  ZS_FRAMEWORK_SINGLE,      /* plain PyTorch on one GPU */
+  ZS_FRAMEWORK_DDP,
+  ZS_FRAMEWORK_DEEPSPEED,
+  ZS_FRAMEWORK_FSDP1,
+  ZS_FRAMEWORK_FSDP2,
+} ZsFramework;
+
+typedef struct {
+  ZsFramework  framework;
+  ZsModelShape shape;
+  ZsStepShape  step;
+  ZsZeroConfig zero;        /* framework DEEPSPEED */
+  ZsFsdpConfig fsdp;        /* FSDP1, FSDP2 */
+  int          n_steps;
+  int          gradient_accumulation;
+  int64_t      world;
+  bool         synchronize_phases;   /* a device synchronisation around each phase, as the measured
+                                        runs had; a real job has none */
+} ZsTraining;
+
+/* The plan of one rank, chunk by chunk. */
+typedef struct ZsPlanner ZsPlanner;
+
+ZsPlanner *zs_planner_new  (const ZsTraining *training, int64_t rank) G_GNUC_WARN_UNUSED_RESULT;
+void       zs_planner_free (ZsPlanner *planner);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsPlanner, zs_planner_free)
+
+/* The next phase's instructions (load, init, then forward and backward per micro-step, optimizer);
+ * NULL at the end.  The plan belongs to the planner and is valid until the next call. */
+const ZsPlan *zs_planner_next (ZsPlanner *planner);
+const ZsModel *zs_planner_model (const ZsPlanner *planner);

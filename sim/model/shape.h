@@ -1,0 +1,69 @@
+/* shape.h: dimensions of a LLaMA-like decoder, and how a step runs it.
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/base/version.h"
+
+typedef struct {
+  char    name[64];
+  int64_t hidden, intermediate, n_layers, n_heads, n_kv_heads, head_dim, vocabulary;
+  int64_t max_position;
+  bool    tied_embeddings;
+  bool    qkv_bias;      /* Qwen2, Qwen2.5 */
+  bool    qk_norm;       /* Qwen3: RMSNorm over head_dim on q and k */
+  bool    attention_bias_all;  /* attention_bias: q, k, v and o */
+  bool    mlp_bias;
+} ZsModelShape;
+
+typedef enum { ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32, ZS_N_DTYPES } ZsDtype;
+
+static inline int64_t
+zs_dtype_bytes (ZsDtype dtype)
+{
+  return dtype == ZS_DTYPE_FP32 ? 4 : 2;
+}
+
+typedef enum {
+  ZS_ATTENTION_EAGER,      /* transformers' own softmax (Q K^T) V */
+  ZS_ATTENTION_CUDNN,      /* what sdpa picks on Hopper without a mask (torch 2.5 and later) */
+  ZS_ATTENTION_FLASH,      /* sdpa's flash back end, or the flash-attn package */
+  ZS_ATTENTION_EFFICIENT,  /* sdpa with a mask, or before Ampere */
+  ZS_ATTENTION_MATH,
+  ZS_N_ATTENTIONS
+} ZsAttention;
+
+enum {   /* linears that LoRA can adapt, as bits */
+  ZS_LINEAR_Q = 1 << 0, ZS_LINEAR_K = 1 << 1, ZS_LINEAR_V = 1 << 2, ZS_LINEAR_O = 1 << 3,
+  ZS_LINEAR_GATE = 1 << 4, ZS_LINEAR_UP = 1 << 5, ZS_LINEAR_DOWN = 1 << 6,
+};
+
+typedef struct {
+  int64_t  rank;           /* 0: no LoRA */
+  unsigned targets;        /* ZS_LINEAR_* */
+  ZsDtype  dtype;          /* of the adapters while they train */
+  double   dropout;
+} ZsLora;
+
+typedef enum { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH, ZS_OPTIMIZER_FOR_LOOP } ZsOptimizerKind;
+
+/* How one rank runs the model: what sim/model needs to emit a micro-step. */
+typedef struct {
+  int64_t      micro_batch, sequence;
+  ZsDtype      dtype;               /* of parameters and activations */
+  ZsAttention  attention;
+  bool         attention_mask;      /* a padding mask is given */
+  int64_t      checkpoint_every;    /* 0: no checkpointing; 1: every layer; k: every k-th layer */
+  bool         reentrant;
+  ZsLora       lora;
+  bool         keep_outputs;        /* the caller's loop holds `outputs` during backward */
+  bool         autocast;            /* fp32 parameters under autocast */
+  bool         load_in_4bit;        /* QLoRA */
+  ZsOptimizerKind optimizer;        /* plain PyTorch and FSDP; DeepSpeed has its own */
+  bool         clip;                /* clip_grad_norm_ is called (without DeepSpeed) */
+  ZsVersions   versions;
+  int          compute_capability;  /* of the GPU: 90 = sm90; decides workspaces and kernels */
+  int          sm_count;
+} ZsStepShape;

@@ -1,0 +1,53 @@
+/* kernel.h: a GPU kernel (or short fixed run of kernels) as a plan names it: its shape, not its time.
+ * SPDX-License-Identifier: MIT
+ *
+ * sim/hardware gives the time of a kernel on a GPU and the host's cost of launching it. */
+#pragma once
+
+#include <stdint.h>
+
+typedef enum {
+  ZS_KERNEL_MATMUL,      /* m x n x k, in `form` */
+  ZS_KERNEL_ATTENTION_FORWARD,   /* batch m, sequence n, k = head_dim; heads, kv_heads; form: backend */
+  ZS_KERNEL_ATTENTION_BACKWARD,
+  ZS_KERNEL_ELEMENTWISE, /* bytes read + written, contiguous, vectorised */
+  ZS_KERNEL_CAST,        /* dtype conversion */
+  ZS_KERNEL_BROADCAST,   /* elementwise with a broadcast or strided operand */
+  ZS_KERNEL_REDUCE_ROWS, /* sum, mean, norm over the last dimension */
+  ZS_KERNEL_REDUCE_COLUMNS, /* sum over tokens: gradients of norm weights */
+  ZS_KERNEL_SOFTMAX,     /* softmax, log-softmax and their backward, loss kernels */
+  ZS_KERNEL_FILL,        /* memset */
+  ZS_KERNEL_COPY,        /* device to device */
+  ZS_KERNEL_EMBEDDING,   /* gather of rows */
+  ZS_KERNEL_EMBEDDING_BACKWARD,
+  ZS_KERNEL_ADAM_FUSED,  /* elements = n; bytes of traffic */
+  ZS_KERNEL_ADAM_FOREACH,
+  ZS_KERNEL_NORM,        /* 2-norm over all elements */
+  ZS_KERNEL_TINY,        /* on a handful of elements: the launch is all */
+  ZS_N_KERNELS
+} ZsKernelKind;
+
+typedef enum { ZS_MATMUL_FORWARD, ZS_MATMUL_DGRAD, ZS_MATMUL_WGRAD } ZsMatmulForm;
+
+/* From where a kernel is launched: the host pays differently. */
+typedef enum {
+  ZS_LAUNCH_EAGER,       /* Python calls an ATen operator, recorded by autograd */
+  ZS_LAUNCH_NO_GRAD,     /* the same without autograd */
+  ZS_LAUNCH_LINEAR,      /* F.linear with autograd */
+  ZS_LAUNCH_AUTOGRAD,    /* the autograd engine's thread, C++ */
+  ZS_LAUNCH_INNER,       /* further kernel of the operator just launched */
+  ZS_N_LAUNCHES
+} ZsLaunchKind;
+
+typedef struct {
+  uint8_t kind;          /* ZsKernelKind */
+  uint8_t form;          /* ZsMatmulForm, or ZsAttention (sim/model/shape.h) for attention */
+  uint8_t launch;        /* ZsLaunchKind */
+  uint8_t element_bytes; /* of the operands: 2 or 4 */
+  uint8_t phase_class;   /* 0 compute, 1 optimizer, 2 communication helper (bucket copies) */
+  int32_t heads, kv_heads;
+  int64_t m, n, k;       /* matmul, attention; else n = elements */
+  int64_t bytes;         /* memory traffic, read + written */
+  double  flops;         /* useful floating point operations (multiply-add = 2) */
+  const char *name;      /* static string: "q_proj", "rmsnorm.pow" */
+} ZsKernel;

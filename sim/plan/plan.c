@@ -1,0 +1,286 @@
+/* plan.c: the tables behind the builder, and the rarer instructions.
+ * SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/plan/plan.h"
+
+#include <string.h>
+
+static guint
+kernel_hash (gconstpointer key)
+{
+  const ZsKernel *kernel = key;
+  uint64_t hash = kernel->kind * 31u + kernel->form;
+
+  hash = hash * 1000003u + (uint64_t) kernel->m;
+  hash = hash * 1000003u + (uint64_t) kernel->n;
+  hash = hash * 1000003u + (uint64_t) kernel->k;
+  hash = hash * 1000003u + (uint64_t) kernel->bytes;
+  hash = hash * 1000003u + kernel->launch;
+  return (guint) (hash ^ (hash >> 32));
+}
+
+static gboolean
+kernel_equal (gconstpointer a, gconstpointer b)
+{
+  const ZsKernel *x = a, *y = b;
+
+  return x->kind == y->kind && x->form == y->form && x->launch == y->launch
+         && x->element_bytes == y->element_bytes && x->phase_class == y->phase_class
+         && x->heads == y->heads && x->kv_heads == y->kv_heads && x->m == y->m && x->n == y->n
+         && x->k == y->k && x->bytes == y->bytes && x->flops == y->flops
+         && g_str_equal (x->name, y->name);
+}
+
+static guint
+label_hash (gconstpointer key)
+{
+  const ZsLabel *label = key;
+
+  return g_str_hash (label->what) * 31u + (guint) label->layer;
+}
+
+static gboolean
+label_equal (gconstpointer a, gconstpointer b)
+{
+  const ZsLabel *x = a, *y = b;
+
+  return x->layer == y->layer && g_str_equal (x->what, y->what);
+}
+
+ZsPlan *
+zs_plan_new (void)
+{
+  ZsPlan *plan = g_new0 (ZsPlan, 1);
+
+  plan->kernel_index = g_hash_table_new_full (kernel_hash, kernel_equal, g_free, NULL);
+  plan->label_index = g_hash_table_new_full (label_hash, label_equal, g_free, NULL);
+  zs_plan_label (plan, -1, "");
+  return plan;
+}
+
+void
+zs_plan_free (ZsPlan *plan)
+{
+  if (plan == NULL)
+    return;
+  g_free (plan->code);
+  g_free (plan->kernels);
+  g_free (plan->labels);
+  g_free (plan->refs);
+  g_free (plan->sizes);
+  g_free (plan->places);
+  g_free (plan->free_slots);
+  g_free (plan->free_events);
+  g_hash_table_unref (plan->kernel_index);
+  g_hash_table_unref (plan->label_index);
+  g_free (plan);
+}
+
+void
+zs_plan_clear (ZsPlan *plan)
+{
+  plan->n_code = 0;
+}
+
+void
+zs_plan_grow (ZsPlan *plan)
+{
+  plan->code_room = MAX (4096, plan->code_room * 2);
+  plan->code = g_renew (ZsInstruction, plan->code, plan->code_room);
+}
+
+void
+zs_plan_grow_slots (ZsPlan *plan)
+{
+  uint32_t room = MAX (256, plan->slots_room * 2);
+
+  plan->refs = g_renew (int32_t, plan->refs, room);
+  plan->sizes = g_renew (int64_t, plan->sizes, room);
+  plan->places = g_renew (uint8_t, plan->places, room);
+  plan->free_slots = g_renew (uint32_t, plan->free_slots, room);
+  /* lowest numbers are handed out first */
+  for (uint32_t slot = room; slot-- > plan->slots_room;)
+    plan->free_slots[plan->n_free_slots++] = slot;
+  plan->slots_room = plan->n_slots = room;
+}
+
+void
+zs_plan_grow_events (ZsPlan *plan)
+{
+  uint32_t room = MAX (64, plan->events_room * 2);
+
+  plan->free_events = g_renew (uint32_t, plan->free_events, room);
+  for (uint32_t event = room; event-- > plan->events_room;)
+    plan->free_events[plan->n_free_events++] = event;
+  plan->events_room = plan->n_events = room;
+}
+
+uint32_t
+zs_plan_label (ZsPlan *plan, int layer, const char *what)
+{
+  ZsLabel label = { .layer = layer, .what = what };
+  gpointer found = g_hash_table_lookup (plan->label_index, &label);
+
+  if (found != NULL)
+    return GPOINTER_TO_UINT (found) - 1;
+  if (plan->n_labels == plan->labels_room) {
+    plan->labels_room = MAX (64, plan->labels_room * 2);
+    plan->labels = g_renew (ZsLabel, plan->labels, plan->labels_room);
+  }
+  plan->labels[plan->n_labels++] = label;
+  g_hash_table_insert (plan->label_index, g_memdup2 (&label, sizeof label),
+                       GUINT_TO_POINTER (plan->n_labels));
+  return plan->n_labels - 1;
+}
+
+uint32_t
+zs_plan_kernel (ZsPlan *plan, const ZsKernel *kernel)
+{
+  gpointer found = g_hash_table_lookup (plan->kernel_index, kernel);
+
+  if (found != NULL)
+    return GPOINTER_TO_UINT (found) - 1;
+  if (plan->n_kernels == plan->kernels_room) {
+    plan->kernels_room = MAX (64, plan->kernels_room * 2);
+    plan->kernels = g_renew (ZsKernel, plan->kernels, plan->kernels_room);
+  }
+  plan->kernels[plan->n_kernels++] = *kernel;
+  g_hash_table_insert (plan->kernel_index, g_memdup2 (kernel, sizeof *kernel),
+                       GUINT_TO_POINTER (plan->n_kernels));
+  return plan->n_kernels - 1;
+}
+
+ZsTensor
+zs_plan_host_alloc (ZsPlan *plan, int64_t bytes, ZsCategory category, unsigned int flags)
+{
+  if (plan->n_free_slots == 0)
+    zs_plan_grow_slots (plan);
+  ZsTensor tensor = plan->free_slots[--plan->n_free_slots];
+
+  plan->refs[tensor] = 1;
+  plan->sizes[tensor] = bytes;
+  plan->places[tensor] = 1;
+  if (bytes > 0) {
+    ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_HOST_ALLOC);
+
+    instruction->kind = (uint8_t) category;
+    instruction->flags = (uint8_t) flags;
+    instruction->id = tensor;
+    instruction->bytes = bytes;
+  }
+  return tensor;
+}
+
+void
+zs_plan_collective (ZsPlan *plan, ZsCollectiveKind kind, unsigned int communicator, int64_t bytes,
+                    ZsEvent done)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_COLLECTIVE);
+
+  instruction->kind = (uint8_t) kind;
+  instruction->other = communicator;
+  instruction->bytes = bytes;
+  instruction->id = done;
+}
+
+void
+zs_plan_copy (ZsPlan *plan, ZsCopyKind kind, int64_t bytes, unsigned int flags)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_COPY);
+
+  instruction->kind = (uint8_t) kind;
+  instruction->bytes = bytes;
+  instruction->flags = (uint8_t) flags;
+}
+
+void
+zs_plan_host (ZsPlan *plan, ZsHostWork work, int64_t times)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_HOST);
+
+  instruction->kind = (uint8_t) work;
+  instruction->bytes = times;
+}
+
+void
+zs_plan_cpu_task (ZsPlan *plan, ZsCpuTask task, int64_t elements)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_CPU_TASK);
+
+  instruction->kind = (uint8_t) task;
+  instruction->bytes = elements;
+  instruction->id = ZS_NO_EVENT;
+}
+
+void
+zs_plan_nvme (ZsPlan *plan, ZsNvmeKind kind, int64_t bytes, ZsEvent done)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_NVME);
+
+  instruction->kind = (uint8_t) kind;
+  instruction->bytes = bytes;
+  instruction->id = done;
+}
+
+void
+zs_plan_phase (ZsPlan *plan, ZsPhase phase, int step, int micro_step, bool synchronize)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_PHASE);
+
+  instruction->kind = (uint8_t) phase;
+  instruction->id = (uint32_t) step;
+  instruction->other = (uint32_t) micro_step;
+  instruction->flags = synchronize ? ZS_FLAG_SYNCHRONIZE : 0;
+}
+
+void
+zs_plan_empty_cache (ZsPlan *plan)
+{
+  zs_plan_emit (plan, ZS_OP_EMPTY_CACHE);
+}
+
+void
+zs_plan_event_record (ZsPlan *plan, ZsEvent event, uint8_t stream)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_EVENT_RECORD);
+
+  instruction->id = event;
+  instruction->stream = stream;
+}
+
+void
+zs_plan_stream_wait_event (ZsPlan *plan, uint8_t stream, ZsEvent event)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_STREAM_WAIT_EVENT);
+
+  instruction->id = event;
+  instruction->stream = stream;
+}
+
+void
+zs_plan_stream_wait_stream (ZsPlan *plan, uint8_t stream, uint8_t for_stream)
+{
+  ZsInstruction *instruction = zs_plan_emit (plan, ZS_OP_STREAM_WAIT_STREAM);
+
+  instruction->stream = stream;
+  instruction->kind = for_stream;
+}
+
+void
+zs_plan_host_wait_event (ZsPlan *plan, ZsEvent event)
+{
+  zs_plan_emit (plan, ZS_OP_HOST_WAIT_EVENT)->id = event;
+}
+
+void
+zs_plan_host_wait_stream (ZsPlan *plan, uint8_t stream)
+{
+  zs_plan_emit (plan, ZS_OP_HOST_WAIT_STREAM)->stream = stream;
+}
+
+void
+zs_plan_host_wait_device (ZsPlan *plan)
+{
+  zs_plan_emit (plan, ZS_OP_HOST_WAIT_DEVICE);
+}
