@@ -8,10 +8,10 @@ libzerosim_core_la_LIBADD = $(GLIB_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(SQLITE_L
 include sim/base/local.mk
 include sim/io/local.mk
 include sim/engine/local.mk
-include sim/hardware/local.mk
-include sim/network/local.mk
 include sim/memory/local.mk
 include sim/plan/local.mk
+include sim/hardware/local.mk
+include sim/network/local.mk
 include sim/model/local.mk
 include sim/zero/local.mk
 include sim/fsdp/local.mk

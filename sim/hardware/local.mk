@@ -1,1 +1,5 @@
 # SPDX-License-Identifier: MIT
+libzerosim_core_la_SOURCES += \
+  sim/hardware/gpu.h \
+  sim/hardware/host.h \
+  sim/hardware/kernel-time.h

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A folder of sim/ uses only itself and the folders before it in this list.
-order="base io engine hardware network memory plan model zero fsdp job run scenario report study check calibrate web cli"
+order="base io engine memory plan hardware network model zero fsdp job run scenario report study check calibrate web cli"
 bad=0 seen=
 cd "${top_srcdir:-.}" || exit 99
 for folder in $order; do

@@ -1,0 +1,28 @@
+/* kernel-time.h: how long a kernel runs on a GPU, and what the host spends.
+ * SPDX-License-Identifier: MIT
+ *
+ * All of these are calibrated numbers: each constant names its source and its error. */
+#pragma once
+
+#include "sim/hardware/gpu.h"
+#include "sim/hardware/host.h"
+#include "sim/plan/instruction.h"
+#include "sim/plan/kernel.h"
+
+/* Time of KERNEL alone on GPU, with all its SMs. */
+ZsTime zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel);
+/* How many thread blocks KERNEL fills the SMs with: slows with SMs taken away as
+ * ceil (blocks / SMs left) / ceil (blocks / SMs); 0 for a kernel bound by memory. */
+int64_t zs_kernel_blocks (const ZsGpu *gpu, const ZsKernel *kernel);
+/* Host time of launching a kernel from LAUNCH, and of WORK done once, on HOST (its speed). */
+ZsTime zs_launch_cost (const ZsHost *host, ZsLaunchKind launch);
+ZsTime zs_host_work_cost (const ZsHost *host, ZsHostWork work);
+/* Time of a CPU task on ELEMENTS with THREADS of HOST, and the host memory traffic that it makes
+ * (bytes): the run shares memory between ranks. */
+ZsTime zs_cpu_task_time (const ZsHost *host, ZsCpuTask task, int64_t elements, int threads,
+                         int64_t *ret_traffic_bytes);
+/* cudaMalloc, cudaFree, cudaMemMap of a segment of BYTES; cudaHostAlloc. */
+ZsTime zs_gpu_malloc_cost (int64_t bytes);
+ZsTime zs_gpu_free_cost (int64_t bytes);
+ZsTime zs_gpu_map_cost (int64_t bytes);
+ZsTime zs_host_pin_cost (int64_t bytes);
