@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
   sim/hardware/gpu.h \
+  sim/hardware/host-cost.c \
   sim/hardware/host.h \
+  sim/hardware/kernel-time.c \
   sim/hardware/kernel-time.h

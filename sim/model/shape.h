@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "sim/base/version.h"
+#include "sim/plan/kernel.h"
 
 typedef struct {
   char    name[64];
@@ -25,15 +26,6 @@ zs_dtype_bytes (ZsDtype dtype)
 {
   return dtype == ZS_DTYPE_FP32 ? 4 : 2;
 }
-
-typedef enum {
-  ZS_ATTENTION_EAGER,      /* transformers' own softmax (Q K^T) V */
-  ZS_ATTENTION_CUDNN,      /* what sdpa picks on Hopper without a mask (torch 2.5 and later) */
-  ZS_ATTENTION_FLASH,      /* sdpa's flash back end, or the flash-attn package */
-  ZS_ATTENTION_EFFICIENT,  /* sdpa with a mask, or before Ampere */
-  ZS_ATTENTION_MATH,
-  ZS_N_ATTENTIONS
-} ZsAttention;
 
 enum {   /* linears that LoRA can adapt, as bits */
   ZS_LINEAR_Q = 1 << 0, ZS_LINEAR_K = 1 << 1, ZS_LINEAR_V = 1 << 2, ZS_LINEAR_O = 1 << 3,

@@ -27,6 +27,16 @@ typedef enum {
   ZS_N_KERNELS
 } ZsKernelKind;
 
+/* Attention back ends. */
+typedef enum {
+  ZS_ATTENTION_EAGER,      /* transformers' own softmax (Q K^T) V */
+  ZS_ATTENTION_CUDNN,      /* what sdpa picks on Hopper without a mask (torch 2.5 and later) */
+  ZS_ATTENTION_FLASH,      /* sdpa's flash back end, or the flash-attn package */
+  ZS_ATTENTION_EFFICIENT,  /* sdpa with a mask, or before Ampere */
+  ZS_ATTENTION_MATH,
+  ZS_N_ATTENTIONS
+} ZsAttention;
+
 typedef enum { ZS_MATMUL_FORWARD, ZS_MATMUL_DGRAD, ZS_MATMUL_WGRAD } ZsMatmulForm;
 
 /* From where a kernel is launched: the host pays differently. */
@@ -41,12 +51,13 @@ typedef enum {
 
 typedef struct {
   uint8_t kind;          /* ZsKernelKind */
-  uint8_t form;          /* ZsMatmulForm, or ZsAttention (sim/model/shape.h) for attention */
+  uint8_t form;          /* ZsMatmulForm, or ZsAttention for attention */
   uint8_t launch;        /* ZsLaunchKind */
-  uint8_t element_bytes; /* of the operands: 2 or 4 */
+  uint8_t element_bytes; /* of the operands read: 2 or 4; a cast from 2 is up, from 4 down */
   uint8_t phase_class;   /* 0 compute, 1 optimizer, 2 communication helper (bucket copies) */
   int32_t heads, kv_heads;
-  int64_t m, n, k;       /* matmul, attention; else n = elements */
+  int64_t m, n, k;       /* matmul: output m x n, inner dimension k, whatever the form; attention:
+                            see its kind; else n = elements */
   int64_t bytes;         /* memory traffic, read + written */
   double  flops;         /* useful floating point operations (multiply-add = 2) */
   const char *name;      /* static string: "q_proj", "rmsnorm.pow" */

@@ -1,0 +1,157 @@
+/* test-kernel-time.c: kernel times against measurements on one H200.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/hardware/kernel-time.h"
+#include "tests/testing.h"
+
+/* The H200 SXM: specification, and what is reached of it (models/gpus/h200-sxm-141gb.yaml). */
+static const ZsGpu H200 = {
+  .name = "h200-sxm-141gb", .compute_capability = 90, .sm_count = 132,
+  .memory_rate = INT64_C (4800000000000), .fp32_flops = 67e12, .tf32_flops = 494.7e12,
+  .bf16_flops = 989.4e12, .fp16_flops = 989.4e12, .matmul_efficiency = 0.80,
+  .memory_efficiency = 0.90,
+};
+
+static int
+compare (const void *a, const void *b)
+{
+  double x = *(const double *) a, y = *(const double *) b;
+
+  return (x > y) - (x < y);
+}
+
+typedef struct {
+  double errors[512];
+  int    n;
+} Errors;
+
+static double
+quantile (Errors *errors, double q)
+{
+  qsort (errors->errors, errors->n, sizeof (double), compare);
+  return errors->errors[MIN ((int) (q * errors->n), errors->n - 1)];
+}
+
+/* Calls ROW with the comma-separated fields of each line of a CSV but the first. */
+static void
+each_row (const char *file, void (*row) (char **fields, Errors *errors), Errors *errors)
+{
+  g_autofree char *path = testing_source_path (file);
+  g_autofree char *text = NULL;
+
+  CU_ASSERT_TRUE_FATAL (g_file_get_contents (path, &text, NULL, NULL));
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+
+  for (int i = 1; lines[i] != NULL && lines[i][0] != '\0'; i++) {
+    g_auto (GStrv) fields = g_strsplit (lines[i], ",", -1);
+
+    row (fields, errors);
+  }
+}
+
+static void
+matmul_row (char **fields, Errors *errors)
+{
+  ZsKernel kernel = { .kind = ZS_KERNEL_MATMUL, .element_bytes = 2, .name = "" };
+  int64_t tokens = atoll (fields[1]), out = atoll (fields[2]), in = atoll (fields[3]);
+  double measured = atof (fields[4]) * 1e-3;
+
+  if (g_str_equal (fields[0], "fwd")) {
+    kernel.form = ZS_MATMUL_FORWARD;
+    kernel.m = tokens, kernel.n = out, kernel.k = in;
+  } else if (g_str_equal (fields[0], "dgrad")) {
+    kernel.form = ZS_MATMUL_DGRAD;
+    kernel.m = tokens, kernel.n = in, kernel.k = out;
+  } else {
+    kernel.form = ZS_MATMUL_WGRAD;
+    kernel.m = out, kernel.n = in, kernel.k = tokens;
+  }
+  /* below 22 us the measurement was bound by the host's launches (12.8 us a product and more) */
+  if (measured > 22e-6)
+    errors->errors[errors->n++]
+        = fabs (zs_time_to_seconds (zs_kernel_time (&H200, &kernel)) / measured - 1);
+}
+
+static void
+matrix_products_take_their_measured_time (void)
+{
+  Errors errors = { .n = 0 };
+
+  each_row ("tests/data/h200/micro_gemm.csv", matmul_row, &errors);
+  CU_ASSERT_TRUE (errors.n > 250);
+  printf ("# %d products: median %.1f %%, 90 %% within %.1f %%\n", errors.n,
+          100 * quantile (&errors, 0.5), 100 * quantile (&errors, 0.9));
+  CU_ASSERT_TRUE (quantile (&errors, 0.5) <= 0.05);
+  CU_ASSERT_TRUE (quantile (&errors, 0.9) <= 0.12);
+}
+
+static void
+attention_row (char **fields, Errors *errors)
+{
+  static const struct { const char *name; ZsAttention backend; } BACKENDS[] = {
+    { "default", ZS_ATTENTION_CUDNN }, { "cudnn", ZS_ATTENTION_CUDNN },
+    { "flash", ZS_ATTENTION_FLASH }, { "efficient", ZS_ATTENTION_EFFICIENT },
+  };
+  double measured = atof (fields[8]) * 1e-3;
+  bool forward = g_str_equal (fields[1], "fwd");
+  int64_t b = atoll (fields[2]), h = atoll (fields[3]), s = atoll (fields[5]), d = atoll (fields[6]);
+
+  for (size_t i = 0; i < G_N_ELEMENTS (BACKENDS); i++) {
+    if (!g_str_equal (fields[0], BACKENDS[i].name))
+      continue;
+    ZsKernel kernel = {
+      .kind = forward ? ZS_KERNEL_ATTENTION_FORWARD : ZS_KERNEL_ATTENTION_BACKWARD,
+      .form = BACKENDS[i].backend, .element_bytes = 2, .heads = (int32_t) h,
+      .kv_heads = atoi (fields[4]), .m = b, .n = s, .k = d, .name = "",
+      .flops = (forward ? 2.0 : 5.0) * b * h * s * s * d,
+    };
+
+    /* short ones were bound by the host: some 20 us forward, 100 us backward */
+    if (measured > (forward ? 40e-6 : 200e-6))
+      errors->errors[errors->n++]
+          = fabs (zs_time_to_seconds (zs_kernel_time (&H200, &kernel)) / measured - 1);
+  }
+}
+
+static void
+attention_takes_its_measured_time (void)
+{
+  Errors errors = { .n = 0 };
+
+  each_row ("tests/data/h200/micro_sdpa.csv", attention_row, &errors);
+  CU_ASSERT_TRUE (errors.n > 100);
+  printf ("# %d attentions: median %.1f %%, 90 %% within %.1f %%\n", errors.n,
+          100 * quantile (&errors, 0.5), 100 * quantile (&errors, 0.9));
+  CU_ASSERT_TRUE (quantile (&errors, 0.5) <= 0.10);
+}
+
+static void
+costs_grow_with_size (void)
+{
+  ZsHost host = { .speed = 1.0, .memory_rate = INT64_C (180000000000) };
+  int64_t traffic;
+
+  CU_ASSERT_TRUE (zs_gpu_malloc_cost (1 << 30) > zs_gpu_malloc_cost (1 << 21));
+  CU_ASSERT_TRUE (zs_gpu_free_cost (INT64_C (1) << 33) > 8 * zs_gpu_free_cost (1 << 28));
+  CU_ASSERT_EQUAL (zs_cpu_task_time (&host, ZS_CPU_ADAM, 30000000, 1, &traffic) / ZS_MILLISECOND, 40);
+  CU_ASSERT_EQUAL (traffic, 28 * 30000000);
+  host.speed = 2.0;
+  CU_ASSERT_EQUAL (zs_launch_cost (&host, ZS_LAUNCH_LINEAR), 8 * ZS_MICROSECOND);
+}
+
+int
+main (void)
+{
+  static const CU_TestInfo tests[] = {
+    { "matrix products take their measured time", matrix_products_take_their_measured_time },
+    { "attention takes its measured time", attention_takes_its_measured_time },
+    { "costs grow with size", costs_grow_with_size },
+    CU_TEST_INFO_NULL
+  };
+  return testing_main ("kernel times", tests);
+}
