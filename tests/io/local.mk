@@ -1,1 +1,7 @@
 # SPDX-License-Identifier: MIT
+check_PROGRAMS += tests/io/test-document tests/io/test-writers
+TESTS += tests/io/test-document tests/io/test-writers
+tests_io_test_document_SOURCES = tests/io/test-document.c
+tests_io_test_document_LDADD = $(TEST_LIBS)
+tests_io_test_writers_SOURCES = tests/io/test-writers.c
+tests_io_test_writers_LDADD = $(TEST_LIBS)

@@ -1,0 +1,170 @@
+/* file.c: whole files.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/base/error.h"
+
+static bool
+fail (GError **error, const char *path, const char *what)
+{
+  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: %s", path, what);
+  return false;
+}
+
+bool
+zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_length, GError **error)
+{
+  bool standard = strcmp (path, "-") == 0;
+  /* a FIFO or terminal without a writer must not hang us before we know what it is */
+  int fd = standard ? STDIN_FILENO : open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+
+  if (fd < 0)
+    return fail (error, path, g_strerror (errno));
+  if (fstat (fd, &status) == 0 && S_ISDIR (status.st_mode)) {
+    close (fd);
+    return fail (error, path, "this is a folder, not a file");
+  }
+  if (!standard && (S_ISCHR (status.st_mode) || S_ISBLK (status.st_mode))) {
+    close (fd);
+    return fail (error, path, "this is a device, not a file");
+  }
+  if (!standard)
+    fcntl (fd, F_SETFL, fcntl (fd, F_GETFL) & ~O_NONBLOCK);
+
+  GString *text = g_string_new (NULL);
+  bool ok = true;
+
+  for (;;) {
+    char buffer[65536];
+    ssize_t n = read (fd, buffer, sizeof buffer);
+
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      ok = fail (error, path, g_strerror (errno));
+    if (n <= 0)
+      break;
+    if (text->len + (gsize) n > max_bytes) {
+      g_autofree char *what
+        = g_strdup_printf ("larger than %" G_GSIZE_FORMAT " MiB", max_bytes >> 20);
+
+      ok = fail (error, path, what);
+      break;
+    }
+    g_string_append_len (text, buffer, n);
+  }
+  if (!standard)
+    close (fd);
+  if (!ok) {
+    g_string_free (text, TRUE);
+    return false;
+  }
+  *ret_length = text->len;
+  *ret_text = g_string_free (text, FALSE);
+  return true;
+}
+
+struct ZsFileWriter {
+  char *path, *temporary;
+  FILE *stream;
+};
+
+ZsFileWriter *
+zs_file_writer_new (const char *path, GError **error)
+{
+  struct stat status;
+
+  if (stat (path, &status) == 0 && S_ISDIR (status.st_mode)) {
+    fail (error, path, "this is a folder");
+    return NULL;
+  }
+
+  g_autofree char *temporary = g_strdup_printf ("%s.XXXXXX", path);
+  int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
+
+  if (fd < 0) {
+    fail (error, path, g_strerror (errno));
+    return NULL;
+  }
+
+  ZsFileWriter *writer = g_new0 (ZsFileWriter, 1);
+
+  writer->path = g_strdup (path);
+  writer->temporary = g_steal_pointer (&temporary);
+  writer->stream = fdopen (fd, "w");
+  return writer;
+}
+
+FILE *
+zs_file_writer_stream (ZsFileWriter *writer)
+{
+  return writer->stream;
+}
+
+void
+zs_file_writer_free (ZsFileWriter *writer)
+{
+  if (writer == NULL)
+    return;
+  if (writer->stream != NULL) {
+    fclose (writer->stream);
+    unlink (writer->temporary);
+  }
+  g_free (writer->path);
+  g_free (writer->temporary);
+  g_free (writer);
+}
+
+bool
+zs_file_writer_commit (ZsFileWriter *writer, GError **error)
+{
+  bool ok = !ferror (writer->stream);
+  int problem = EIO;
+
+  if (fflush (writer->stream) != 0) {
+    ok = false;
+    problem = errno;
+  }
+  if (fclose (writer->stream) != 0 && ok) {
+    ok = false;
+    problem = errno;
+  }
+  writer->stream = NULL;
+  if (ok && rename (writer->temporary, writer->path) != 0) {
+    ok = false;
+    problem = errno;
+  }
+  if (!ok) {
+    unlink (writer->temporary);
+    fail (error, writer->path, g_strerror (problem));
+  }
+  zs_file_writer_free (writer);
+  return ok;
+}
+
+bool
+zs_file_write (const char *path, const char *text, gssize length, GError **error)
+{
+  gsize n = length < 0 ? strlen (text) : (gsize) length;
+
+  if (strcmp (path, "-") == 0) {
+    if (fwrite (text, 1, n, stdout) != n || fflush (stdout) != 0)
+      return fail (error, "standard output", g_strerror (errno));
+    return true;
+  }
+
+  ZsFileWriter *writer = zs_file_writer_new (path, error);
+
+  if (writer == NULL)
+    return false;
+  fwrite (text, 1, n, writer->stream);
+  return zs_file_writer_commit (writer, error);
+}
