@@ -1,1 +1,5 @@
 # SPDX-License-Identifier: MIT
+check_PROGRAMS += tests/zero/test-partition
+TESTS += tests/zero/test-partition
+tests_zero_test_partition_SOURCES = tests/zero/test-partition.c
+tests_zero_test_partition_LDADD = $(TEST_LIBS)
