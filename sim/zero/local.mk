@@ -5,3 +5,8 @@ libzerosim_core_la_SOURCES += \
   sim/zero/partition.h \
   sim/zero/torch-ops.c \
   sim/zero/torch-ops.h
+
+# stage 3
+libzerosim_core_la_SOURCES += \
+  sim/zero/coordinator.c \
+  sim/zero/coordinator.h

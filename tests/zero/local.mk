@@ -3,3 +3,9 @@ check_PROGRAMS += tests/zero/test-partition
 TESTS += tests/zero/test-partition
 tests_zero_test_partition_SOURCES = tests/zero/test-partition.c
 tests_zero_test_partition_LDADD = $(TEST_LIBS)
+
+# stage 3
+check_PROGRAMS += tests/zero/test-coordinator
+TESTS += tests/zero/test-coordinator
+tests_zero_test_coordinator_SOURCES = tests/zero/test-coordinator.c
+tests_zero_test_coordinator_LDADD = $(TEST_LIBS)
