@@ -74,6 +74,15 @@ typedef enum {
   ZS_COLLECTIVE_SEND_RECV, ZS_N_COLLECTIVES
 } ZsCollectiveKind;
 
+/* Groups of ranks: `other` of a ZS_OP_COLLECTIVE.  Each has its own stream of work on every GPU. */
+typedef enum {
+  ZS_COMMUNICATOR_WORLD,     /* all ranks: the default group */
+  ZS_COMMUNICATOR_CLONE,     /* all ranks again: DeepSpeed's clone for data parallelism */
+  ZS_COMMUNICATOR_GROUP,     /* consecutive ranks: hpZ, MiCS, hybrid sharding (a node, mostly) */
+  ZS_COMMUNICATOR_ACROSS,    /* the ranks with the same place in their group */
+  ZS_N_COMMUNICATORS
+} ZsCommunicator;
+
 typedef enum {
   ZS_COPY_HOST_TO_GPU, ZS_COPY_GPU_TO_HOST, ZS_COPY_HOST_TO_HOST, ZS_N_COPIES
 } ZsCopyKind;   /* GPU to GPU on one device is a kernel */
