@@ -6,6 +6,8 @@ libzerosim_core_la_SOURCES += \
   sim/io/document.h \
   sim/io/file.c \
   sim/io/file.h \
+  sim/io/hjson.c \
+  sim/io/hjson.h \
   sim/io/json-writer.c \
   sim/io/json-writer.h \
   sim/io/json.c \
