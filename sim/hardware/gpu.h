@@ -8,13 +8,14 @@
 #include <stdbool.h>
 
 #include "sim/base/time.h"
+#include "sim/io/document.h"
 
 /* Where a number comes from; shown beside what depends on it. */
 typedef enum { ZS_ORIGIN_MEASURED, ZS_ORIGIN_PUBLISHED, ZS_ORIGIN_ASSUMED } ZsOrigin;
 
 typedef struct {
   char    name[48];            /* "a100-sxm4-40gb" */
-  int     compute_capability;  /* 80 */
+  int     compute_capability;  /* 80; 0: not NVIDIA */
   int     sm_count;
   int64_t memory_bytes;        /* torch's total_memory, the typical value */
   ZsRate  memory_rate;         /* of HBM or GDDR, bytes per second, by its specification */
@@ -32,3 +33,8 @@ typedef struct {
   double  expected_error;      /* of a GPU-bound step's time, relative: 0.1 = 10 % */
   ZsRate  pinned_copy_rate;    /* host to GPU, one direction alone */
 } ZsGpu;
+
+/* Fills *RET_GPU from the root of a file of models/gpus/.  A number there is bare, or {value, origin:
+ * measured | published | assumed, source}.  False if an error was added; *RET_GPU is then untouched. */
+bool zs_gpu_read (const ZsNode *root, ZsGpu *ret_gpu, ZsErrors *errors);
+const char *zs_origin_name (ZsOrigin origin);   /* "measured" */

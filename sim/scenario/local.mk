@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
-  sim/scenario/ds-config-value.c \
-  sim/scenario/ds-config-value.h \
-  sim/scenario/ds-keys-foreign.def \
-  sim/scenario/ds-keys-other.def \
-  sim/scenario/ds-keys-training.def \
-  sim/scenario/ds-keys-zero.def \
-  sim/scenario/ds-keys.c \
-  sim/scenario/ds-keys.h \
+  sim/scenario/catalogue.c \
+  sim/scenario/catalogue.h \
+  sim/scenario/hf-config.c \
+  sim/scenario/hf-config.h \
   sim/scenario/notes.c \
   sim/scenario/notes.h
