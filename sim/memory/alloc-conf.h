@@ -34,9 +34,9 @@ typedef struct {
 /* PyTorch's defaults. */
 void zs_alloc_conf_init (ZsAllocConf *conf);
 
-/* Read TEXT ("max_split_size_mb:128,expandable_segments:True"); empty or NULL is the default.
- * Errors (G_OPTION_ERROR_BAD_VALUE-like, domain ZS_ALLOC_CONF_ERROR) name the column, what was
- * found, what is allowed and the nearest known key.  RET_CONF is untouched then. */
+/* Read TEXT ("max_split_size_mb:128,expandable_segments:True"); empty or NULL is the default.  A key
+ * given twice counts the last time, as in PyTorch.  Errors (domain ZS_ALLOC_CONF_ERROR) name the
+ * column, what was found, what is allowed and the nearest known key; RET_CONF is untouched then. */
 bool zs_alloc_conf_parse (const char *text, ZsAllocConf *ret_conf, GError **error);
 
 #define ZS_ALLOC_CONF_ERROR (zs_alloc_conf_error_quark ())
@@ -44,3 +44,8 @@ GQuark zs_alloc_conf_error_quark (void);
 
 /* "expandable_segments:True": what differs from the default, in PyTorch's syntax; g_free it. */
 char *zs_alloc_conf_format (const ZsAllocConf *conf);
+
+/* What a block for a request of BYTES measures, before unsplit waste. */
+int64_t zs_alloc_conf_round (const ZsAllocConf *conf, int64_t bytes);
+/* Size of the segment for a request of ROUNDED bytes. */
+int64_t zs_alloc_conf_segment (const ZsAllocConf *conf, int64_t rounded);

@@ -167,11 +167,6 @@ void zs_caching_allocator_each_block (const ZsCachingAllocator *allocator, ZsBlo
 /* inactive_split_bytes.all.current: free blocks of segments that are partly in use. */
 int64_t zs_caching_allocator_inactive_split_bytes (const ZsCachingAllocator *allocator);
 
-/* The rounding of section "request": what a block for BYTES measures before unsplit waste. */
-int64_t zs_alloc_conf_round (const ZsAllocConf *conf, int64_t bytes);
-/* Size of the segment for a request of ROUNDED bytes. */
-int64_t zs_alloc_conf_segment (const ZsAllocConf *conf, int64_t rounded);
-
 /* Every invariant: blocks tile their segments, no two free neighbours, the free lists hold exactly
  * the free blocks in their order, the counters agree.  Aborts with a message on a violation. */
 void zs_caching_allocator_check (const ZsCachingAllocator *allocator);
