@@ -14,8 +14,10 @@ libzerosim_core_la_SOURCES += \
   sim/memory/history.h \
   sim/memory/replay.c \
   sim/memory/replay.h \
+  sim/memory/host-allocator.c \
   sim/memory/host-allocator.h \
   sim/memory/inspect.c \
+  sim/memory/oom-message.c \
   sim/memory/oom-message.h \
   sim/memory/segments.c \
   sim/memory/snapshot-reader.c \
