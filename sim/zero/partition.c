@@ -5,6 +5,12 @@
 
 #define START_ALIGNMENT 2   /* stage_1_and_2.py: nccl_start_alignment_factor */
 
+int
+zs_flat_group_of (const ZsParameter *parameter, int n_groups)
+{
+  return n_groups > 1 && (parameter->is_bias || parameter->columns <= 1) ? 1 : 0;
+}
+
 void
 zs_flat_group_init (ZsFlatGroup *group, const ZsModel *model, const int32_t *indices, int32_t n,
                     int64_t world, bool round_robin)

@@ -23,6 +23,10 @@ typedef struct {
   int64_t  world;
 } ZsFlatGroup;
 
+/* Group of PARAMETER among N_GROUPS (1 or 2): Hugging Face's own optimizer puts norms and biases,
+ * which do not decay, into a second. */
+int zs_flat_group_of (const ZsParameter *parameter, int n_groups);
+
 /* The first N of INDICES (model parameters) as a group over WORLD ranks. */
 void zs_flat_group_init  (ZsFlatGroup *group, const ZsModel *model, const int32_t *indices,
                           int32_t n, int64_t world, bool round_robin);

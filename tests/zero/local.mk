@@ -9,3 +9,8 @@ check_PROGRAMS += tests/zero/test-coordinator
 TESTS += tests/zero/test-coordinator
 tests_zero_test_coordinator_SOURCES = tests/zero/test-coordinator.c
 tests_zero_test_coordinator_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/zero/test-stage12
+TESTS += tests/zero/test-stage12
+tests_zero_test_stage12_SOURCES = tests/zero/test-stage12.c \
+  tests/zero/ledger.c tests/zero/ledger.h tests/zero/sized-model.c tests/zero/sized-model.h
+tests_zero_test_stage12_LDADD = $(TEST_LIBS)

@@ -1,0 +1,18 @@
+/* adam.h: one Adam step on a flat tensor on the GPU.
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/zero/config.h"
+#include "sim/zero/torch-ops.h"
+
+/* States of one tensor, ZS_NO_TENSOR before its first step. */
+typedef struct {
+  ZsTensor *momentum, *variance, *step_count;
+} ZsAdamStates;
+
+/* Adam over ELEMENTS of parameters and gradients of PARAMETER_BYTES with states of STATE_BYTES: makes
+ * the states when they do not exist (torch and DeepSpeed both do in the first step), then the kernels
+ * and temporaries of the implementation.  FusedAdam and torch's fused one have no temporaries;
+ * foreach has one tensor of the states' size, the loop three (measured with torch 2.11). */
+void zs_adam_step (ZsPlan *plan, ZsDsOptimizer optimizer, int64_t elements, int parameter_bytes,
+                   int state_bytes, ZsAdamStates states);

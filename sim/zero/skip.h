@@ -1,0 +1,17 @@
+/* skip.h: instructions that run only if the machine says so.
+ * SPDX-License-Identifier: MIT
+ *
+ * A plan has two questions, each of which skips what follows it; "at least 0 bytes are free" is
+ * always true, so it serves as a jump over the other branch.
+ */
+#pragma once
+
+#include "sim/plan/plan.h"
+
+/* The instructions from START to the end run unless the gradients overflow; if they do, the N tensors
+ * of HELD that were alive at START (others are ZS_NO_TENSOR) are freed instead. */
+void zs_zero_unless_overflow (ZsPlan *plan, int64_t start, const ZsTensor *held, int n);
+
+/* The instructions from START to MIDDLE run if at least BYTES of GPU memory are free, those from
+ * MIDDLE to the end if not. */
+void zs_zero_if_free (ZsPlan *plan, int64_t start, int64_t middle, int64_t bytes);
