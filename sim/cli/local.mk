@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: MIT
+bin_PROGRAMS += zerosim
+zerosim_SOURCES = \
+  sim/cli/command-list.h \
+  sim/cli/command-replay.c \
+  sim/cli/command-table.c \
+  sim/cli/command.h \
+  sim/cli/main.c \
+  sim/cli/options.c \
+  sim/cli/options.h
+zerosim_LDADD = libzerosim-core.la

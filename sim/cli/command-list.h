@@ -1,0 +1,7 @@
+/* command-list.h: the functions behind command-table.c; each is in command-NAME.c.
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/cli/command.h"
+
+int zs_command_replay (const ZsOptions *options, char **arguments);

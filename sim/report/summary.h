@@ -1,0 +1,30 @@
+/* summary.h: the first screen: verdict, peak by holder, time by what it waited for, what would help.
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/report/text.h"
+#include "sim/run/result.h"
+
+/* A change that was tried, and what came of it. */
+typedef struct {
+  char     *change;            /* "offload_optimizer.device=cpu" */
+  char     *reason;            /* one sentence; may be NULL */
+  ZsOutcome outcome;
+  int64_t   peak_reserved_bytes, peak_allocated_bytes, peak_device_bytes;
+  int64_t   host_bytes;        /* per node */
+  ZsTime    step_time;
+} ZsChange;
+
+void zs_change_clear (ZsChange *change);
+
+typedef struct {
+  const char     *title;       /* "llama-7b, ZeRO-3, 2 x a100-pcie-40gb" */
+  const char *const *settings; /* lines below the title; NULL at the end */
+  const ZsResult *result;
+  const ZsChange *changes;     /* best first */
+  int             n_changes;
+  const char     *changes_said;    /* what the list of changes is, or why there is none; may be NULL */
+  const char *const *assumed;  /* what was assumed, a paragraph each; NULL at the end */
+} ZsSummary;
+
+void zs_summary_write (const ZsSummary *summary, ZsText *text);
