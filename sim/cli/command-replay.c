@@ -21,9 +21,9 @@ print_json (const ZsReplayReport *report)
   zs_json_int (writer, "frees", report->n_frees);
   zs_json_int (writer, "segment_actions", report->n_segment_actions);
   zs_json_int (writer, "skipped", report->n_skipped);
-  zs_json_int (writer, "allocated_bytes", counters->allocated.current);
+  zs_json_int (writer, "allocated_bytes", counters->allocated.now);
   zs_json_int (writer, "peak_allocated_bytes", counters->allocated.peak);
-  zs_json_int (writer, "reserved_bytes", counters->reserved.current);
+  zs_json_int (writer, "reserved_bytes", counters->reserved.now);
   zs_json_int (writer, "peak_reserved_bytes", counters->reserved.peak);
   zs_json_begin_array (writer, "differences");
   for (guint i = 0; i < report->mismatches->len; i++) {
@@ -43,9 +43,9 @@ static void
 print_text (const ZsReplayReport *report)
 {
   const ZsAllocatorCounters *counters = &report->counters;
-  g_autofree char *allocated = zs_bytes_format (counters->allocated.current);
+  g_autofree char *allocated = zs_bytes_format (counters->allocated.now);
   g_autofree char *peak = zs_bytes_format (counters->allocated.peak);
-  g_autofree char *reserved = zs_bytes_format (counters->reserved.current);
+  g_autofree char *reserved = zs_bytes_format (counters->reserved.now);
   g_autofree char *peak_reserved = zs_bytes_format (counters->reserved.peak);
 
   printf ("%" G_GINT64_FORMAT " allocations, %" G_GINT64_FORMAT " frees, %" G_GINT64_FORMAT

@@ -75,6 +75,13 @@ main (int argc, char **argv)
     return ZS_EXIT_DONE;
   }
 
+  if (g_str_equal (argv[1], "--print-options-manual")) {
+    g_autofree char *text = zs_options_manual ();
+
+    fputs (text, stdout);
+    return ZS_EXIT_DONE;
+  }
+
   const ZsCommand *command = find_command (argv[1]);
 
   if (command == NULL)

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Write the measured runs of tests/data/h200/memory*.csv as cases: tests/published/h200/*.yaml.
+
+    python3 tests/tools/make-published-h200.py          # from the top of the source tree
+
+A case is a scenario with a `measured:` block; `zerosim validate` runs it. Rows whose out of memory came
+from neighbours on the GPU (status oom without a memory limit) say nothing and are left out."""
+import csv
+import json
+import os
+import re
+import sys
+
+SOURCES = (("memory.csv", ""), ("memory-ds0195.csv", "ds0195-"))
+OUT = "tests/published/h200"
+KNOWN = {   # dimensions of models/llms: name by (hidden, ffn, heads, kv heads, vocabulary)
+    (2048, 5632, 32, 4, 32000): ("tinyllama-1.1b", 22),
+    (2048, 8192, 32, 8, 128256): ("llama-3.2-1b", 16),
+    (4096, 11008, 32, 32, 32000): ("llama-7b", 32),
+    (4096, 14336, 32, 8, 128256): ("llama-3-8b", 32),
+}
+LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+def number(row, key):
+    return int(row[key]) if row[key] else None
+
+
+def model(row):
+    dims = tuple(int(row[k]) for k in ("hidden", "ffn", "heads", "kv_heads", "vocab"))
+    layers = int(row["layers"])
+    if dims in KNOWN:
+        name, full = KNOWN[dims]
+        return name if layers == full else "{base: %s, layers: %d}" % (name, layers)
+    return ("{model_type: llama, hidden_size: %d, intermediate_size: %d, num_hidden_layers: %d, "
+            "num_attention_heads: %d, num_key_value_heads: %d, vocab_size: %d, "
+            "tie_word_embeddings: %s}" % (dims[0], dims[1], layers, dims[2], dims[3], dims[4],
+                                          "true" if row["tied"] == "1" else "false"))
+
+
+def cluster(row):
+    world = int(row["world"])
+    per_node = world
+    while per_node > 8:
+        per_node //= 2
+    return [
+        "cluster:",
+        "  gpu: h200-sxm-141gb",
+        "  gpu_memory: 150109880320 B",
+        "  gpus_per_node: %d" % per_node,
+        "  nodes: %d" % (world // per_node),
+        "  fabric: ideal",
+        "  host: {cpu: intel, memory: 125 GiB, cores: 16, speed: 1.0}",
+    ]
+
+
+def training(row):
+    framework = {"plain": "single", "deepspeed": "deepspeed", "fsdp2": "fsdp2"}[row["framework"]]
+    lines = ["training:", "  framework: %s" % framework]
+    if framework == "deepspeed":
+        version = re.match(r"[0-9.]+", row["deepspeed"]).group(0)
+        lines.append("  framework_version: %s" % version)
+        config = json.loads(row["ds_config"])
+        if row["reduce_scatter"] == "0":
+            config["zero_optimization"].setdefault("reduce_scatter", False)
+        lines.append("  hugging_face: false")
+        lines.append("  deepspeed: %s" % json.dumps(config))
+    lines += [
+        '  torch_version: "2.11"',
+        '  transformers_version: "5.17"',
+        "  micro_batch: %s" % row["mbs"],
+        "  gradient_accumulation: %s" % row["gas"],
+        "  sequence_length: %s" % row["seq"],
+        "  dtype: bf16",
+        "  attention: %s" % row["attn"],
+        "  checkpointing: %s" % ("none" if row["ckpt"] == "none" else "full"),
+    ]
+    if row["ckpt"] != "none":
+        lines.append("  reentrant: %s" % ("true" if row["ckpt"] == "reentrant" else "false"))
+    optimizer = row["optimizer"]
+    if framework == "deepspeed":
+        if optimizer != "fused_adam":
+            lines.append("  optimizer: {name: adamw, implementation: %s}"
+                         % optimizer.replace("torch_", ""))
+    else:
+        lines.append("  optimizer: {name: adamw, implementation: %s}"
+                     % (optimizer.replace("torch_", "") if optimizer != "fused_adam" else "fused"))
+        if float(row["clip"] or 0) > 0 and framework != "single":
+            lines.append("  gradient_clipping: %s" % row["clip"])
+    if framework == "fsdp2":
+        lines.append("  fsdp: {reshard_after_forward: %s, param_dtype: bf16, reduce_dtype: %s, "
+                     "cpu_offload: false}" % ("false" if row["fsdp_reshard"] == "0" else "true",
+                                              row["fsdp_reduce_dtype"] or "fp32"))
+    if row["lora_r"]:
+        dtype = "fp32" if "float32/train" in row["param_dtypes"] else "bf16"
+        targets = row["lora_targets"].split("+")
+        assert all(t in LINEARS for t in targets)
+        lines.append("  lora: {rank: %s, targets: [%s], dtype: %s, dropout: 0}"
+                     % (row["lora_r"], ", ".join(targets), dtype))
+    if row["zero_init"]:
+        lines.append("  zero_init: %s" % ("true" if row["zero_init"] == "1" else "false"))
+    if row["cap_gib"]:
+        lines.append("  memory_limit: %s GiB" % row["cap_gib"])
+    if row["alloc_conf"]:
+        lines.append('  alloc_conf: "%s"' % row["alloc_conf"])
+    if row["keep_outputs"] == "1":
+        lines.append("  keep_outputs: true")
+    lines += ["  synchronize_phases: true", "  steps: %d" % max(1, int(row["steps"] or 1))]
+    return lines
+
+
+def phases(row):
+    last = int(row["steps"])
+    lines = []
+    for step in sorted({1, 2, 3, last}):
+        prefix = "last" if step == last else "s%d" % step
+        for short, phase in (("fwd", "forward"), ("bwd", "backward"), ("step", "optimizer")):
+            key = "%s_%s_" % (prefix, short)
+            if step > last or not row.get(key + "max_alloc"):
+                continue
+            line = "    - {step: %d, phase: %s, peak_allocated: %s B, peak_reserved: %s B, " \
+                   "end_allocated: %s B" % (step, phase, row[key + "max_alloc"],
+                                            row[key + "max_reserved"], row[key + "end_alloc"])
+            if step == last and row["timing_valid"] == "1" and row["ms_" + short]:
+                line += ", time: %s ms" % row["ms_" + short]
+            lines.append(line + "}")
+    return lines
+
+
+def measured(row, source):
+    lines = ["measured:", "  outcome: %s" % ("fits" if row["status"] == "ok" else "oom"), "  rank: 0"]
+    if row["status"] == "ok":
+        lines += ["  peak_allocated: %s B" % row["train_peak_alloc"],
+                  "  peak_reserved: %s B" % row["train_peak_reserved"]]
+        if row["framework"] == "deepspeed" and row["pinned_allocated"]:
+            lines.append("  host_pinned_per_rank: %s B" % row["pinned_allocated"])
+        lines += ["  phases:"] + phases(row)
+    lines.append("  source: one H200, run %s of %s" % (row["id"], source))
+    return lines
+
+
+def main():
+    os.makedirs(OUT, exist_ok=True)
+    written = set()
+    for source, prefix in SOURCES:
+        with open("tests/data/h200/" + source, newline="") as file:
+            for row in csv.DictReader(file):
+                if row["status"] != "ok" and not row["cap_gib"]:
+                    continue
+                name = prefix + re.sub(r"[^A-Za-z0-9_.-]", "_", row["id"]) + ".yaml"
+                lines = ["# Written by tests/tools/make-published-h200.py from %s." % source,
+                         "name: %s" % json.dumps(prefix + row["id"]),
+                         "kind: h200-memory-%s" % (row["framework"] if row["framework"] != "deepspeed"
+                                                   else "zero%s" % row["stage"]),
+                         "model: " + model(row)]
+                lines += cluster(row) + training(row) + measured(row, source)
+                with open(os.path.join(OUT, name), "w") as out:
+                    out.write("\n".join(lines) + "\n")
+                written.add(name)
+    for old in os.listdir(OUT):
+        if old.endswith(".yaml") and old not in written:
+            os.remove(os.path.join(OUT, old))
+    print("%d cases" % len(written))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
