@@ -12,6 +12,8 @@ libzerosim_core_la_SOURCES += \
   sim/memory/history-private.h \
   sim/memory/history.c \
   sim/memory/history.h \
+  sim/memory/pickle.c \
+  sim/memory/pickle.h \
   sim/memory/replay.c \
   sim/memory/replay.h \
   sim/memory/host-allocator.c \
@@ -21,4 +23,5 @@ libzerosim_core_la_SOURCES += \
   sim/memory/oom-message.h \
   sim/memory/segments.c \
   sim/memory/snapshot-reader.c \
+  sim/memory/snapshot-writer.c \
   sim/memory/snapshot-writer.h

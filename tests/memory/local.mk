@@ -13,3 +13,9 @@ check_PROGRAMS += tests/memory/test-caching-allocator
 TESTS += tests/memory/test-caching-allocator
 tests_memory_test_caching_allocator_SOURCES = tests/memory/test-caching-allocator.c
 tests_memory_test_caching_allocator_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/memory/test-snapshot
+TESTS += tests/memory/test-snapshot
+tests_memory_test_snapshot_SOURCES = tests/memory/test-snapshot.c
+tests_memory_test_snapshot_LDADD = $(TEST_LIBS)
+EXTRA_DIST += tests/memory/snapshot.py
