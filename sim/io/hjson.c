@@ -1,8 +1,8 @@
 /* hjson.c: a reader of HJSON with places.  SPDX-License-Identifier: MIT
  *
- * Follows decoder.py and scanner.py of hjson-py 3.1: what is a number, where a string without quotes
- * ends, and that commas may be left out anywhere.  Differences: places are kept, and depth, size and
- * number of values are limited (ZS_DOCUMENT_MAX_*).
+ * Follows decoder.py and scanner.py of hjson-py 3.1: what is a number, where a string without
+ * quotes ends, and that commas may be left out anywhere.  Differences: places are kept, and depth,
+ * size and number of values are limited (ZS_DOCUMENT_MAX_*).
  */
 #include "config.h"
 
@@ -13,17 +13,17 @@
 typedef struct {
   ZsDocument *document;
   const char *file;
-  const char *text, *at, *end;   /* text: as it was given, for offsets */
-  int         line, column;      /* of at */
-  int         depth;
-  int         loose_line;        /* of the last string without quotes; 0 none */
-  GArray     *remarks;
-  GError    **error;
+  const char *text, *at, *end; /* text: as it was given, for offsets */
+  int line, column;            /* of at */
+  int depth;
+  int loose_line; /* of the last string without quotes; 0 none */
+  GArray *remarks;
+  GError **error;
 } Reader;
 
 typedef struct {
   const char *at;
-  int         line, column;
+  int line, column;
 } Place;
 
 static const char *const REMARK_NAMES[ZS_N_HJSON_REMARKS] = {
@@ -49,7 +49,7 @@ zs_hjson_remark_name (ZsHjsonRemarkKind kind)
 static Place
 place_of (const Reader *reader)
 {
-  return (Place) { reader->at, reader->line, reader->column };
+  return (Place){ reader->at, reader->line, reader->column };
 }
 
 /* The byte AHEAD of the current one, or NUL at the end (the text has no NUL). */
@@ -62,13 +62,13 @@ peek (const Reader *reader, int ahead)
 static void
 advance (Reader *reader)
 {
-  unsigned char byte = (unsigned char) *reader->at++;
+  unsigned char byte = (unsigned char)*reader->at++;
 
   if (byte == '\n') {
     reader->line++;
     reader->column = 1;
-  } else if (reader->at == reader->end || ((unsigned char) *reader->at & 0xc0) != 0x80) {
-    reader->column++;   /* characters, not bytes */
+  } else if (reader->at == reader->end || ((unsigned char)*reader->at & 0xc0) != 0x80) {
+    reader->column++; /* characters, not bytes */
   }
 }
 
@@ -85,15 +85,18 @@ remark (Reader *reader, ZsHjsonRemarkKind kind, Place place, gsize length, const
   if (reader->remarks == NULL)
     return;
 
-  ZsHjsonRemark entry = { .kind = kind, .line = place.line, .column = place.column,
-                          .offset = (gsize) (place.at - reader->text), .length = length };
+  ZsHjsonRemark entry = { .kind = kind,
+                          .line = place.line,
+                          .column = place.column,
+                          .offset = (gsize)(place.at - reader->text),
+                          .length = length };
 
   if (text != NULL) {
     g_strlcpy (entry.text, text, sizeof entry.text);
     char *bad = NULL;
 
-    if (!g_utf8_validate (entry.text, -1, (const char **) &bad))
-      *bad = '\0';   /* cut inside a character */
+    if (!g_utf8_validate (entry.text, -1, (const char **)&bad))
+      *bad = '\0'; /* cut inside a character */
   }
   g_array_append_val (reader->remarks, entry);
 }
@@ -122,7 +125,7 @@ found (const Reader *reader)
 
   for (int i = 0; i < 20 && stop < reader->end && *stop != '\n' && *stop != '\r'; i++)
     stop = g_utf8_next_char (stop);
-  return g_strdup_printf ("'%.*s'", (int) (stop - reader->at), reader->at);
+  return g_strdup_printf ("'%.*s'", (int)(stop - reader->at), reader->at);
 }
 
 /* To the next byte that is neither white space nor a comment; NUL at the end. */
@@ -139,7 +142,7 @@ next (Reader *reader)
 
       while (reader->at < reader->end && *reader->at != '\n' && *reader->at != '\r')
         advance (reader);
-      remark (reader, ZS_HJSON_COMMENT, start, (gsize) (reader->at - start.at), NULL);
+      remark (reader, ZS_HJSON_COMMENT, start, (gsize)(reader->at - start.at), NULL);
     } else if (byte == '/' && peek (reader, 1) == '*') {
       Place start = place_of (reader);
 
@@ -147,7 +150,7 @@ next (Reader *reader)
       while (reader->at < reader->end && !(peek (reader, 0) == '*' && peek (reader, 1) == '/'))
         advance (reader);
       skip (reader, 2);
-      remark (reader, ZS_HJSON_COMMENT, start, (gsize) (reader->at - start.at), NULL);
+      remark (reader, ZS_HJSON_COMMENT, start, (gsize)(reader->at - start.at), NULL);
     } else {
       return byte;
     }
@@ -177,7 +180,7 @@ read_escape (Reader *reader, GString *value)
   static const char FROM[] = "\"'\\/bfnrt", TO[] = "\"'\\/\b\f\n\r\t";
   Place start = place_of (reader);
 
-  advance (reader);   /* the backslash */
+  advance (reader); /* the backslash */
   char byte = peek (reader, 0);
   const char *simple = byte != '\0' ? strchr (FROM, byte) : NULL;
 
@@ -203,7 +206,7 @@ read_escape (Reader *reader, GString *value)
     fail (reader, start, "a \\u escape needs four hexadecimal digits of a character");
     return false;
   }
-  g_string_append_unichar (value, (gunichar) unit);
+  g_string_append_unichar (value, (gunichar)unit);
   return true;
 }
 
@@ -217,16 +220,16 @@ read_quoted (Reader *reader)
 
   advance (reader);
   for (;;) {
-    unsigned char byte = (unsigned char) peek (reader, 0);
+    unsigned char byte = (unsigned char)peek (reader, 0);
 
     if (reader->at >= reader->end || byte == '\n' || byte == '\r') {
       fail (reader, start, "this string has no closing %c on its line", quote);
       break;
     }
-    if (byte == (unsigned char) quote) {
+    if (byte == (unsigned char)quote) {
       advance (reader);
       if (quote == '\'')
-        remark (reader, ZS_HJSON_SINGLE_QUOTES, start, (gsize) (reader->at - start.at), value->str);
+        remark (reader, ZS_HJSON_SINGLE_QUOTES, start, (gsize)(reader->at - start.at), value->str);
       return value;
     }
     if (byte < 0x20) {
@@ -237,7 +240,7 @@ read_quoted (Reader *reader)
       if (!read_escape (reader, value))
         break;
     } else {
-      g_string_append_c (value, (char) byte);
+      g_string_append_c (value, (char)byte);
       advance (reader);
     }
   }
@@ -245,8 +248,8 @@ read_quoted (Reader *reader)
   return NULL;
 }
 
-/* The text between ''' and ''': white space up to the column of the opening ''' is indentation, and a
- * line end just after it and just before the closing one does not count. */
+/* The text between ''' and ''': white space up to the column of the opening ''' is indentation, and
+ * a line end just after it and just before the closing one does not count. */
 static GString *
 read_multi_line (Reader *reader)
 {
@@ -274,7 +277,7 @@ read_multi_line (Reader *reader)
       skip (reader, 3);
       if (value->len > 0 && value->str[value->len - 1] == '\n')
         g_string_truncate (value, value->len - 1);
-      remark (reader, ZS_HJSON_MULTI_LINE, start, (gsize) (reader->at - start.at), value->str);
+      remark (reader, ZS_HJSON_MULTI_LINE, start, (gsize)(reader->at - start.at), value->str);
       return value;
     }
     if (reader->at >= reader->end)
@@ -361,7 +364,7 @@ read_bare (Reader *reader)
         && !(byte == '/' && (peek (reader, 1) == '/' || peek (reader, 1) == '*')))
       continue;
 
-    gsize length = (gsize) (reader->at - start.at);
+    gsize length = (gsize)(reader->at - start.at);
 
     while (length > 0 && g_ascii_isspace (start.at[length - 1]))
       length--;
@@ -377,8 +380,8 @@ read_bare (Reader *reader)
                                                    : ZS_HJSON_UNQUOTED_STRING,
               start, length, text);
       reader->loose_line = start.line;
-      return zs_document_scalar (reader->document, start.line, start.column, start.at, length,
-                                 true, reader->error);
+      return zs_document_scalar (reader->document, start.line, start.column, start.at, length, true,
+                                 reader->error);
     }
   }
 }
@@ -394,8 +397,8 @@ fail_unclosed (Reader *reader, Place open)
                  "the file ends, but the '%c' at line %d is not closed; the text without quotes at "
                  "line %d takes the whole rest of its line",
                  bracket, open.line, reader->loose_line);
-  return fail (reader, place_of (reader),
-               "the file ends, but the '%c' at line %d is not closed", bracket, open.line);
+  return fail (reader, place_of (reader), "the file ends, but the '%c' at line %d is not closed",
+               bracket, open.line);
 }
 
 /* A name of an object, with or without quotes. */
@@ -421,14 +424,14 @@ read_name (Reader *reader)
     if (byte == ':')
       break;
     if (byte == '\0' || strchr (",[]{}\n\r", byte) != NULL) {
-      reader->at = start.at;   /* say it of the whole */
+      reader->at = start.at; /* say it of the whole */
       g_autofree char *what = found (reader);
 
       return fail (reader, start, "a name and ':' were expected here, not %s", what);
     }
   }
 
-  gsize length = (gsize) (reader->at - start.at);
+  gsize length = (gsize)(reader->at - start.at);
 
   while (length > 0 && (start.at[length - 1] == ' ' || start.at[length - 1] == '\t'))
     length--;
@@ -443,7 +446,7 @@ read_name (Reader *reader)
                              reader->error);
 }
 
-#define MAX_MEMBERS 10000   /* of one object: names are compared one by one */
+#define MAX_MEMBERS 10000 /* of one object: names are compared one by one */
 
 static bool
 add_member (Reader *reader, ZsNode *object, ZsNode *name, ZsNode *value, Place place)
@@ -455,8 +458,8 @@ add_member (Reader *reader, ZsNode *object, ZsNode *name, ZsNode *value, Place p
   for (int i = 0; reader->remarks != NULL && i < object->n_items; i++)
     if (strcmp (object->keys[i]->text, name->text) == 0) {
       remark (reader, ZS_HJSON_DUPLICATE, place, 0, name->text);
-      g_array_index (reader->remarks, ZsHjsonRemark, reader->remarks->len - 1).first_line
-        = object->keys[i]->line;
+      g_array_index (reader->remarks, ZsHjsonRemark, reader->remarks->len - 1).first_line =
+          object->keys[i]->line;
       object->keys[i] = name;
       object->items[i] = value;
       return true;
@@ -466,8 +469,8 @@ add_member (Reader *reader, ZsNode *object, ZsNode *name, ZsNode *value, Place p
 
 static ZsNode *read_value (Reader *reader);
 
-/* After a value: passes over a comma and says whether the list goes on.  CLOSE is '}', ']' or NUL (the
- * root without braces). */
+/* After a value: passes over a comma and says whether the list goes on.  CLOSE is '}', ']' or NUL
+ * (the root without braces). */
 static bool
 read_separator (Reader *reader, char close, Place after)
 {
@@ -490,8 +493,8 @@ static ZsNode *
 read_object (Reader *reader, bool braces)
 {
   Place open = place_of (reader);
-  ZsNode *object = zs_document_node (reader->document, ZS_NODE_MAPPING, open.line, open.column,
-                                     reader->error);
+  ZsNode *object =
+      zs_document_node (reader->document, ZS_NODE_MAPPING, open.line, open.column, reader->error);
 
   if (object == NULL)
     return NULL;
@@ -533,8 +536,8 @@ static ZsNode *
 read_array (Reader *reader)
 {
   Place open = place_of (reader);
-  ZsNode *array = zs_document_node (reader->document, ZS_NODE_SEQUENCE, open.line, open.column,
-                                    reader->error);
+  ZsNode *array =
+      zs_document_node (reader->document, ZS_NODE_SEQUENCE, open.line, open.column, reader->error);
 
   if (array == NULL)
     return NULL;
@@ -588,15 +591,16 @@ read_value (Reader *reader)
 ZsDocument *
 zs_hjson_parse (const char *file, const char *text, gsize length, GArray *remarks, GError **error)
 {
-  Reader reader = { .file = file, .text = text, .line = 1, .column = 1, .remarks = remarks,
-                    .error = error };
+  Reader reader = {
+    .file = file, .text = text, .line = 1, .column = 1, .remarks = remarks, .error = error
+  };
 
   if (!zs_document_check_text (file, &text, &length, error))
     return NULL;
   reader.at = text;
   reader.end = text + length;
   if (text != reader.text)
-    remark (&reader, ZS_HJSON_BYTE_ORDER_MARK, (Place) { reader.text, 1, 1 }, 3, NULL);
+    remark (&reader, ZS_HJSON_BYTE_ORDER_MARK, (Place){ reader.text, 1, 1 }, 3, NULL);
 
   g_autoptr (ZsDocument) document = zs_document_new (file);
 

@@ -1,10 +1,10 @@
 /* hjson.h: HJSON as the Python package `hjson` reads it, which is how DeepSpeed reads a ds_config.
  * SPDX-License-Identifier: MIT
  *
- * Beside JSON: comments (#, //, and between slash-star and star-slash), commas at the end and commas left out, names and strings
- * without quotes or in single quotes, strings of several lines between ''' and ''', and a root
- * without braces.  A string without quotes takes the whole rest of its line, commas, braces and
- * comments included: `"enabled": True,` is the string "True,".
+ * Beside JSON: comments (#, //, and between slash-star and star-slash), commas at the end and
+ * commas left out, names and strings without quotes or in single quotes, strings of several lines
+ * between ''' and ''', and a root without braces.  A string without quotes takes the whole rest of
+ * its line, commas, braces and comments included: `"enabled": True,` is the string "True,".
  *
  * Everything that Python's strict json (which Hugging Face uses) would refuse is remarked.
  */
@@ -18,21 +18,21 @@ typedef enum {
   ZS_HJSON_MISSING_COMMA,
   ZS_HJSON_UNQUOTED_NAME,
   ZS_HJSON_UNQUOTED_STRING,
-  ZS_HJSON_PYTHON_LITERAL,   /* True, False, None: a string to HJSON, an error to JSON */
+  ZS_HJSON_PYTHON_LITERAL, /* True, False, None: a string to HJSON, an error to JSON */
   ZS_HJSON_SINGLE_QUOTES,
   ZS_HJSON_MULTI_LINE,
   ZS_HJSON_NO_BRACES,
   ZS_HJSON_BYTE_ORDER_MARK,
-  ZS_HJSON_DUPLICATE,        /* strict JSON: the last one wins; DeepSpeed refuses it */
+  ZS_HJSON_DUPLICATE, /* strict JSON: the last one wins; DeepSpeed refuses it */
   ZS_N_HJSON_REMARKS
 } ZsHjsonRemarkKind;
 
 typedef struct {
   ZsHjsonRemarkKind kind;
-  int   line, column;
-  int   first_line;          /* DUPLICATE: of the first one */
-  gsize offset, length;      /* in the text as it was given: where, and how many bytes it is about */
-  char  text[48];            /* the name or string concerned, cut to fit */
+  int line, column;
+  int first_line;       /* DUPLICATE: of the first one */
+  gsize offset, length; /* in the text as it was given: where, and how many bytes it is about */
+  char text[48];        /* the name or string concerned, cut to fit */
 } ZsHjsonRemark;
 
 /* Parses TEXT (LENGTH bytes, from FILE).  NULL and ERROR if it is not HJSON; errors start

@@ -1,8 +1,8 @@
 /* ds-config-value.c: values as pydantic takes them.  SPDX-License-Identifier: MIT
  *
- * DeepSpeed 0.7 to 0.14 validates with pydantic 1, from 0.15 with pydantic 2, both in lax mode: a whole
- * number may be written 5e8 or "500000000" but not "5e8"; fractions are cut off by 1 and refused by 2;
- * "true", "yes", "on" and 1 are true. */
+ * DeepSpeed 0.7 to 0.14 validates with pydantic 1, from 0.15 with pydantic 2, both in lax mode: a
+ * whole number may be written 5e8 or "500000000" but not "5e8"; fractions are cut off by 1 and
+ * refused by 2; "true", "yes", "on" and 1 are true. */
 #include "config.h"
 
 #include "sim/scenario/ds-config-value.h"
@@ -39,7 +39,7 @@ zs_ds_value_clear (ZsDsValue *value)
 }
 
 static void G_GNUC_PRINTF (4, 5)
-say (ZsDsValue *value, ZsNoteSeverity severity, const char *code, const char *format, ...)
+    say (ZsDsValue *value, ZsNoteSeverity severity, const char *code, const char *format, ...)
 {
   va_list arguments;
 
@@ -86,21 +86,34 @@ zs_ds_value_expected (const ZsDsKey *key)
     g_autofree char *words = word_list (key->allowed);
 
     return type == ZS_DS_STRING && key->allowed[0] != '\0'
-             ? g_strdup_printf ("one of the words %s", words)
-             : g_steal_pointer (&words);
+               ? g_strdup_printf ("one of the words %s", words)
+               : g_steal_pointer (&words);
   }
   switch (type) {
-  case ZS_DS_BOOL: return g_strdup ("true or false");
-  case ZS_DS_INT: return g_strdup ("a whole number");
-  case ZS_DS_ELEMENTS: return g_strdup ("a whole number (of elements)");
-  case ZS_DS_BYTES: return g_strdup ("a whole number (of bytes)");
-  case ZS_DS_FLOAT: return g_strdup ("a number");
-  case ZS_DS_STRING: return g_strdup ("a text");
-  case ZS_DS_PATH: return g_strdup ("a path");
-  case ZS_DS_LIST: return g_strdup ("a list");
-  case ZS_DS_NUMBER_OR_WORD: return g_strdup ("a number or \"auto\"");
-  case ZS_DS_OBJECT: case ZS_DS_STRICT: case ZS_DS_FREE: return g_strdup ("an object in braces");
-  default: return g_strdup ("a value");
+  case ZS_DS_BOOL:
+    return g_strdup ("true or false");
+  case ZS_DS_INT:
+    return g_strdup ("a whole number");
+  case ZS_DS_ELEMENTS:
+    return g_strdup ("a whole number (of elements)");
+  case ZS_DS_BYTES:
+    return g_strdup ("a whole number (of bytes)");
+  case ZS_DS_FLOAT:
+    return g_strdup ("a number");
+  case ZS_DS_STRING:
+    return g_strdup ("a text");
+  case ZS_DS_PATH:
+    return g_strdup ("a path");
+  case ZS_DS_LIST:
+    return g_strdup ("a list");
+  case ZS_DS_NUMBER_OR_WORD:
+    return g_strdup ("a number or \"auto\"");
+  case ZS_DS_OBJECT:
+  case ZS_DS_STRICT:
+  case ZS_DS_FREE:
+    return g_strdup ("an object in braces");
+  default:
+    return g_strdup ("a value");
   }
 }
 
@@ -118,8 +131,8 @@ say_wrong_type (ZsDsValue *value, const ZsDsKey *key, const ZsNode *node)
 {
   g_autofree char *expected = zs_ds_value_expected (key), *what = shown (node);
 
-  say (value, ZS_NOTE_ERROR, "wrong-type", "'%s' must be %s, not %s", zs_ds_key_word (key), expected,
-       what);
+  say (value, ZS_NOTE_ERROR, "wrong-type", "'%s' must be %s, not %s", zs_ds_key_word (key),
+       expected, what);
 }
 
 /* int (TEXT) of Python: decimal digits with a sign, blanks around them. */
@@ -153,14 +166,15 @@ read_integer (const ZsDsKey *key, const ZsNode *node, const ZsVersions *versions
 
     value->ok = zs_node_int (node, &value->integer);
     if (!value->ok && zs_node_number (node, &number) && fabs (number) < 9e18) {
-      value->integer = (int64_t) number;
+      value->integer = (int64_t)number;
       g_autofree char *whole = zs_count_format (value->integer);
 
       value->instead = g_strdup_printf ("%" G_GINT64_FORMAT, value->integer);
       if (zs_behaves (versions, ZS_BEHAVIOUR_PYDANTIC2)) {
         say (value, ZS_NOTE_ERROR, "fractional-size",
              "'%s' is %s: \"Input should be a valid integer, got a number with a fractional part\" "
-             "(from DeepSpeed 0.15; before, it was cut off to %s)", word, node->text, whole);
+             "(from DeepSpeed 0.15; before, it was cut off to %s)",
+             word, node->text, whole);
       } else {
         value->ok = true;
         say (value, ZS_NOTE_RISKY, "fractional-size",
@@ -183,7 +197,7 @@ read_integer (const ZsDsKey *key, const ZsNode *node, const ZsVersions *versions
   } else {
     say_wrong_type (value, key, node);
   }
-  value->number = (double) value->integer;
+  value->number = (double)value->integer;
 }
 
 static void
@@ -274,7 +288,7 @@ has_word (const char *words, const char *word)
 {
   g_auto (GStrv) parts = g_strsplit (words, "|", -1);
 
-  return g_strv_contains ((const char *const *) parts, word);
+  return g_strv_contains ((const char *const *)parts, word);
 }
 
 /* One of a list of words, or of numbers (stage). */
@@ -285,15 +299,16 @@ check_words (const ZsDsKey *key, const ZsNode *node, const ZsVersions *versions,
 
   if (key->allowed == NULL || strchr (key->allowed, '|') == NULL || !value->ok)
     return;
-  g_autofree char *text = numbers ? g_strdup_printf ("%" G_GINT64_FORMAT, value->integer)
-                                  : g_strdup (value->text);
+  g_autofree char *text =
+      numbers ? g_strdup_printf ("%" G_GINT64_FORMAT, value->integer) : g_strdup (value->text);
 
   if (has_word (key->allowed, text)) {
     if (numbers && node->quoted && !zs_behaves (versions, ZS_BEHAVIOUR_PYDANTIC2)) {
-      value->ok = false;   /* an enum of numbers: pydantic 1 takes no text for it */
+      value->ok = false; /* an enum of numbers: pydantic 1 takes no text for it */
       say (value, ZS_NOTE_ERROR, "number-in-quotes",
            "'%s' is the text \"%s\": \"value is not a valid enumeration member\" before DeepSpeed "
-           "0.15", zs_ds_key_word (key), node->text);
+           "0.15",
+           zs_ds_key_word (key), node->text);
     }
     return;
   }
@@ -344,7 +359,9 @@ zs_ds_value_read (const ZsDsKey *key, const ZsNode *node, const ZsVersions *vers
     case ZS_DS_BOOL:
       read_bool (key, node, &value);
       break;
-    case ZS_DS_STRING: case ZS_DS_PATH: case ZS_DS_NUMBER_OR_WORD:
+    case ZS_DS_STRING:
+    case ZS_DS_PATH:
+    case ZS_DS_NUMBER_OR_WORD:
       if (kind == IS_TEXT || (type == ZS_DS_NUMBER_OR_WORD && kind == IS_NUMBER)) {
         value.text = node->text;
         value.ok = true;
@@ -361,7 +378,9 @@ zs_ds_value_read (const ZsDsKey *key, const ZsNode *node, const ZsVersions *vers
       if (!value.ok)
         say_wrong_type (&value, key, node);
       break;
-    case ZS_DS_OBJECT: case ZS_DS_STRICT: case ZS_DS_FREE:
+    case ZS_DS_OBJECT:
+    case ZS_DS_STRICT:
+    case ZS_DS_FREE:
       value.ok = kind == IS_OBJECT;
       if (!value.ok)
         say_wrong_type (&value, key, node);

@@ -1,4 +1,5 @@
-/* ds-keys.c: the table of ds_config keys, and looking things up in it.  SPDX-License-Identifier: MIT */
+/* ds-keys.c: the table of ds_config keys, and looking things up in it.  SPDX-License-Identifier:
+ * MIT */
 #include "config.h"
 
 #include "sim/scenario/ds-keys.h"
@@ -29,15 +30,28 @@ static const struct {
 #define Z12 ZS_DS_STAGES_12
 #define Z3 ZS_DS_STAGES_3
 #define NOWHERE ZS_DS_STAGES_NOWHERE
-enum {   /* the types as the rows write them */
-  ANY = ZS_DS_ANY, BOOL = ZS_DS_BOOL, INT = ZS_DS_INT, ELEMENTS = ZS_DS_ELEMENTS,
-  BYTES = ZS_DS_BYTES, FLOAT = ZS_DS_FLOAT, STRING = ZS_DS_STRING, PATH = ZS_DS_PATH,
-  LIST = ZS_DS_LIST, NUMBER_OR_WORD = ZS_DS_NUMBER_OR_WORD, OBJECT = ZS_DS_OBJECT,
-  STRICT = ZS_DS_STRICT, FREE = ZS_DS_FREE,
-  BOOL_OR_NULL = ZS_DS_BOOL | ZS_DS_OR_NULL, INT_OR_NULL = ZS_DS_INT | ZS_DS_OR_NULL,
-  FLOAT_OR_NULL = ZS_DS_FLOAT | ZS_DS_OR_NULL, STRING_OR_NULL = ZS_DS_STRING | ZS_DS_OR_NULL,
-  PATH_OR_NULL = ZS_DS_PATH | ZS_DS_OR_NULL, LIST_OR_NULL = ZS_DS_LIST | ZS_DS_OR_NULL,
-  OBJECT_OR_NULL = ZS_DS_OBJECT | ZS_DS_OR_NULL, FREE_OR_NULL = ZS_DS_FREE | ZS_DS_OR_NULL,
+enum { /* the types as the rows write them */
+       ANY = ZS_DS_ANY,
+       BOOL = ZS_DS_BOOL,
+       INT = ZS_DS_INT,
+       ELEMENTS = ZS_DS_ELEMENTS,
+       BYTES = ZS_DS_BYTES,
+       FLOAT = ZS_DS_FLOAT,
+       STRING = ZS_DS_STRING,
+       PATH = ZS_DS_PATH,
+       LIST = ZS_DS_LIST,
+       NUMBER_OR_WORD = ZS_DS_NUMBER_OR_WORD,
+       OBJECT = ZS_DS_OBJECT,
+       STRICT = ZS_DS_STRICT,
+       FREE = ZS_DS_FREE,
+       BOOL_OR_NULL = ZS_DS_BOOL | ZS_DS_OR_NULL,
+       INT_OR_NULL = ZS_DS_INT | ZS_DS_OR_NULL,
+       FLOAT_OR_NULL = ZS_DS_FLOAT | ZS_DS_OR_NULL,
+       STRING_OR_NULL = ZS_DS_STRING | ZS_DS_OR_NULL,
+       PATH_OR_NULL = ZS_DS_PATH | ZS_DS_OR_NULL,
+       LIST_OR_NULL = ZS_DS_LIST | ZS_DS_OR_NULL,
+       OBJECT_OR_NULL = ZS_DS_OBJECT | ZS_DS_OR_NULL,
+       FREE_OR_NULL = ZS_DS_FREE | ZS_DS_OR_NULL,
 };
 #define KEY(path, type, fallback, allowed, stages, since, status, see, note, memory, speed)        \
   { path, type, fallback, allowed, stages, since, ZS_DS_##status, see, note, memory, speed },
@@ -108,6 +122,15 @@ zs_ds_key_find (const char *path)
   return NULL;
 }
 
+const char *
+zs_ds_key_other_name (const char *path)
+{
+  for (size_t i = 0; i < G_N_ELEMENTS (ALIASES); i++)
+    if (strcmp (ALIASES[i].to, path) == 0)
+      return ALIASES[i].from;
+  return NULL;
+}
+
 const ZsDsKey *
 zs_ds_key_find_foreign (const char *word)
 {
@@ -117,13 +140,14 @@ zs_ds_key_find_foreign (const char *word)
   return NULL;
 }
 
-/* How much people mean a section: the top and zero_optimization first, then the sections that act in a
- * fine-tuning run, then the rest. */
+/* How much people mean a section: the top and zero_optimization first, then the sections that act
+ * in a fine-tuning run, then the rest. */
 static int
 section_rank (const ZsDsKey *key)
 {
-  static const char *const ACTING[] = { "optimizer.", "fp16.", "bf16.", "aio.", "scheduler.",
-                                        "activation_checkpointing.", "data_types." };
+  static const char *const ACTING[] = { "optimizer.", "fp16.",      "bf16.",
+                                        "aio.",       "scheduler.", "activation_checkpointing.",
+                                        "data_types." };
 
   if (strchr (key->path, '.') == NULL)
     return 0;
@@ -138,14 +162,15 @@ section_rank (const ZsDsKey *key)
 const ZsDsKey *
 zs_ds_key_find_elsewhere (const char *word)
 {
-  static const char *const COMMON[] = { "enabled", "type", "params", "device", "profile", "verbose",
-                                        "debug", "attention", "block", "mode", "version" };
+  static const char *const COMMON[] = { "enabled", "type",    "params", "device",
+                                        "profile", "verbose", "debug",  "attention",
+                                        "block",   "mode",    "version" };
   const ZsDsKey *best = NULL;
   bool tie = false;
 
   for (size_t i = 0; i < G_N_ELEMENTS (COMMON); i++)
     if (strcmp (word, COMMON[i]) == 0)
-      return NULL;   /* could be meant for anything */
+      return NULL; /* could be meant for anything */
   for (size_t i = 0; i < G_N_ELEMENTS (KEYS); i++) {
     if (!is_key (&KEYS[i]) || strcmp (zs_ds_key_word (&KEYS[i]), word) != 0)
       continue;
@@ -191,15 +216,15 @@ nearest (const char *section, const char *word, bool anywhere)
     }
     if (strchr (rest, '.') != NULL)
       continue;
-    g_ptr_array_add (words, (gpointer) rest);
-    g_ptr_array_add (rows, (gpointer) &KEYS[i]);
+    g_ptr_array_add (words, (gpointer)rest);
+    g_ptr_array_add (rows, (gpointer)&KEYS[i]);
   }
-  for (guint i = 0; i < rows->len && strlen (word) >= 6; i++)   /* the end is missing */
+  for (guint i = 0; i < rows->len && strlen (word) >= 6; i++) /* the end is missing */
     if (g_ascii_strncasecmp (words->pdata[i], word, strlen (word)) == 0)
       return rows->pdata[i];
   g_ptr_array_add (words, NULL);
 
-  const char *hit = zs_nearest_word (word, (const char *const *) words->pdata);
+  const char *hit = zs_nearest_word (word, (const char *const *)words->pdata);
 
   for (guint i = 0; hit != NULL && i < rows->len; i++)
     if (words->pdata[i] == hit)

@@ -4,5 +4,22 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/catalogue.h \
   sim/scenario/hf-config.c \
   sim/scenario/hf-config.h \
+  sim/scenario/ds-config-auto.c \
+  sim/scenario/ds-config-batch.c \
+  sim/scenario/ds-config-fill.c \
+  sim/scenario/ds-config-internal.h \
+  sim/scenario/ds-config-optimizer.c \
+  sim/scenario/ds-config-rules.c \
+  sim/scenario/ds-config-value.c \
+  sim/scenario/ds-config-value.h \
+  sim/scenario/ds-config-walk.c \
+  sim/scenario/ds-config.c \
+  sim/scenario/ds-config.h \
+  sim/scenario/ds-keys-foreign.def \
+  sim/scenario/ds-keys-other.def \
+  sim/scenario/ds-keys-training.def \
+  sim/scenario/ds-keys-zero.def \
+  sim/scenario/ds-keys.c \
+  sim/scenario/ds-keys.h \
   sim/scenario/notes.c \
   sim/scenario/notes.h

@@ -20,7 +20,8 @@ parse (const char *text, GArray *remarks)
 static void
 a_value_has_its_place_and_text (void)
 {
-  g_autoptr (ZsDocument) document = parse ("{\n  \"zero\": {\n    \"stage\": 3, \"b\": 5e8\n  }\n}", NULL);
+  g_autoptr (ZsDocument) document =
+      parse ("{\n  \"zero\": {\n    \"stage\": 3, \"b\": 5e8\n  }\n}", NULL);
   ZsNode *zero = zs_node_get (zs_document_root (document), "zero");
   ZsNode *stage = zs_node_get (zero, "stage"), *key = zs_node_get_key (zero, "b");
   int64_t value = 0;
@@ -45,7 +46,10 @@ columns_count_characters (void)
 static void
 what_hjson_allows_is_read (void)
 {
-  static const struct { const char *text, *key, *value; bool quoted; } cases[] = {
+  static const struct {
+    const char *text, *key, *value;
+    bool quoted;
+  } cases[] = {
     { "# c\n{\"a\": 1 // d\n}", "a", "1", false },
     { "{\"a\": /* x */ 2}", "a", "2", false },
     { "{\"a\": 3,}", "a", "3", false },
@@ -54,14 +58,14 @@ what_hjson_allows_is_read (void)
     { "{a: 5}", "a", "5", false },
     { "a: 6\nb: 7\n", "a", "6", false },
     { "{'a': 'it'}", "a", "it", true },
-    { "{a: True,\n b: 1}", "a", "True,", true },      /* the whole rest of the line */
+    { "{a: True,\n b: 1}", "a", "True,", true }, /* the whole rest of the line */
     { "{a: true,\n b: 1}", "a", "true", false },
     { "{a: None\n}", "a", "None", true },
     { "{a: cpu\n}", "a", "cpu", true },
     { "{a: 5 # five\n}", "a", "5", false },
-    { "{a: x # y\n}", "a", "x # y", true },             /* no comment after bare text */
+    { "{a: x # y\n}", "a", "x # y", true }, /* no comment after bare text */
     { "{a: 1.5e-3}", "a", "1.5e-3", false },
-    { "{a: 01\n}", "a", "01", true },                   /* no number */
+    { "{a: 01\n}", "a", "01", true }, /* no number */
     { "{a: -\n}", "a", "-", true },
     { "{a: NaN\n}", "a", "NaN", true },
     { "{a: null}", "a", "null", false },
@@ -77,11 +81,13 @@ what_hjson_allows_is_read (void)
     if (cases[i].key == NULL) {
       g_autoptr (GError) error = NULL;
 
-      CU_ASSERT_PTR_NULL (zs_hjson_parse ("f", cases[i].text, strlen (cases[i].text), NULL, &error));
+      CU_ASSERT_PTR_NULL (
+          zs_hjson_parse ("f", cases[i].text, strlen (cases[i].text), NULL, &error));
       continue;
     }
     g_autoptr (ZsDocument) document = parse (cases[i].text, NULL);
-    ZsNode *node = document != NULL ? zs_node_get (zs_document_root (document), cases[i].key) : NULL;
+    ZsNode *node =
+        document != NULL ? zs_node_get (zs_document_root (document), cases[i].key) : NULL;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL (node);
     if (strcmp (node->text, cases[i].value) != 0 || node->quoted != cases[i].quoted)
@@ -94,7 +100,11 @@ what_hjson_allows_is_read (void)
 static void
 what_strict_json_refuses_is_remarked (void)
 {
-  static const struct { const char *text; ZsHjsonRemarkKind kind; int line, column; } cases[] = {
+  static const struct {
+    const char *text;
+    ZsHjsonRemarkKind kind;
+    int line, column;
+  } cases[] = {
     { "{\"a\": 1, // c\n\"b\": 2}", ZS_HJSON_COMMENT, 1, 10 },
     { "{\"a\": 1, # c\n\"b\": 2}", ZS_HJSON_COMMENT, 1, 10 },
     { "{\"a\": 1,\n}", ZS_HJSON_TRAILING_COMMA, 1, 8 },
@@ -146,7 +156,9 @@ a_name_given_twice_is_an_error_or_a_remark (void)
 static void
 a_broken_text_gives_one_error_with_its_place (void)
 {
-  static const struct { const char *text, *start; } cases[] = {
+  static const struct {
+    const char *text, *start;
+  } cases[] = {
     { "", "f.json:1:1: the file is empty" },
     { "   \n\n", "f.json:1:1: the file is empty" },
     { "// only this", "f.json:1:13: there is nothing but comments" },
@@ -171,7 +183,7 @@ a_broken_text_gives_one_error_with_its_place (void)
     { "{\"a\": \"\\ud800\"}", "f.json:1:8: a \\u escape needs four" },
     { "{\"a\": \"\t\"}", "f.json:1:8: a string has a control character (0x09)" },
     { "{\"a\": True}", "f.json:1:12: the file ends, but the '{' at line 1 is not closed; the text "
-                      "without quotes at line 1 takes the whole rest of its line" },
+                       "without quotes at line 1 takes the whole rest of its line" },
     { "{\"a\": \x01}", "f.json:1:7: byte 0x01 is not text" },
     { "{\"a\": \xff}", "f.json:1:7: byte 0xff is not text" },
     { "\xff\xfe{\x01", "f.json:1:1: this is UTF-16" },
@@ -182,7 +194,8 @@ a_broken_text_gives_one_error_with_its_place (void)
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
     g_autoptr (GError) error = NULL;
 
-    CU_ASSERT_PTR_NULL (zs_hjson_parse ("f.json", cases[i].text, strlen (cases[i].text), NULL, &error));
+    CU_ASSERT_PTR_NULL (
+        zs_hjson_parse ("f.json", cases[i].text, strlen (cases[i].text), NULL, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL (error);
     if (!g_str_has_prefix (error->message, cases[i].start))
       g_printerr ("# case %zu: %s\n", i, error->message);
@@ -232,7 +245,8 @@ any_bytes_are_read_or_refused (void)
       g_autoptr (GError) error = NULL;
       g_autoptr (ZsDocument) document = zs_hjson_parse ("f", text, cut, remarks, &error);
 
-      if ((document == NULL) != (error != NULL) || (error != NULL && strncmp (error->message, "f:", 2) != 0))
+      if ((document == NULL) != (error != NULL)
+          || (error != NULL && strncmp (error->message, "f:", 2) != 0))
         CU_FAIL ("a refusal without its place");
     }
     for (int round = 0; round < 400; round++) {
@@ -263,7 +277,8 @@ main (void)
     { "what HJSON allows is read", what_hjson_allows_is_read },
     { "what strict JSON refuses is remarked", what_strict_json_refuses_is_remarked },
     { "a name given twice is an error or a remark", a_name_given_twice_is_an_error_or_a_remark },
-    { "a broken text gives one error with its place", a_broken_text_gives_one_error_with_its_place },
+    { "a broken text gives one error with its place",
+      a_broken_text_gives_one_error_with_its_place },
     { "depth and size are limited", depth_and_size_are_limited },
     { "any bytes are read or refused", any_bytes_are_read_or_refused },
     CU_TEST_INFO_NULL

@@ -7,7 +7,10 @@
 #include "sim/scenario/ds-keys.h"
 #include "tests/testing.h"
 
-#define DS(major, minor, patch) { .of[ZS_SOFTWARE_DEEPSPEED] = ZS_VERSION (major, minor, patch) }
+#define DS(major, minor, patch)                                                                    \
+  {                                                                                                \
+    .of[ZS_SOFTWARE_DEEPSPEED] = ZS_VERSION (major, minor, patch)                                  \
+  }
 
 static void
 every_row_is_sound (void)
@@ -25,7 +28,7 @@ every_row_is_sound (void)
         CU_FAIL ("twice");
       }
     if (dot != NULL) {
-      g_autofree char *section = g_strndup (rows[i].path, (gsize) (dot - rows[i].path));
+      g_autofree char *section = g_strndup (rows[i].path, (gsize)(dot - rows[i].path));
       const ZsDsKey *above = zs_ds_key_find (section);
 
       if (above == NULL)
@@ -67,7 +70,8 @@ a_default_is_a_value_of_its_key (void)
 static void
 keys_are_found_by_path_alias_and_word (void)
 {
-  CU_ASSERT_STRING_EQUAL (zs_ds_key_find ("zero_optimization.stage")->path, "zero_optimization.stage");
+  CU_ASSERT_STRING_EQUAL (zs_ds_key_find ("zero_optimization.stage")->path,
+                          "zero_optimization.stage");
   CU_ASSERT_STRING_EQUAL (zs_ds_key_find ("zero_optimization.prefetch_bucket_size")->path,
                           "zero_optimization.stage3_prefetch_bucket_size");
   CU_ASSERT_STRING_EQUAL (zs_ds_key_find ("bfloat16.enabled")->path, "bf16.enabled");
@@ -88,7 +92,9 @@ keys_are_found_by_path_alias_and_word (void)
 static void
 the_nearest_key_is_what_was_meant (void)
 {
-  static const struct { const char *section, *word, *meant; } cases[] = {
+  static const struct {
+    const char *section, *word, *meant;
+  } cases[] = {
     { "zero_optimization", "stage3_prefetch_bucketsize", "stage3_prefetch_bucket_size" },
     { "zero_optimization", "offload_optimiser", "offload_optimizer" },
     { "zero_optimization", "overlap_com", "overlap_comm" },
@@ -129,14 +135,19 @@ defaults_and_strictness_depend_on_the_version (void)
 static void
 values_are_taken_as_pydantic_takes_them (void)
 {
-  static const struct { const char *path, *text; bool quoted, old_ok, new_ok; const char *code; } cases[] = {
+  static const struct {
+    const char *path, *text;
+    bool quoted, old_ok, new_ok;
+    const char *code;
+  } cases[] = {
     { "zero_optimization.reduce_bucket_size", "5e8", false, true, true, NULL },
     { "zero_optimization.reduce_bucket_size", "5e8", true, false, false, "number-in-quotes" },
     { "zero_optimization.reduce_bucket_size", "500000000", true, true, true, "number-in-quotes" },
     { "zero_optimization.reduce_bucket_size", "-1", false, false, false, "out-of-range" },
     { "zero_optimization.reduce_bucket_size", "big", true, false, false, "wrong-type" },
     { "zero_optimization.reduce_bucket_size", "null", false, false, false, "wrong-type" },
-    { "zero_optimization.stage3_prefetch_bucket_size", "15099494.4", false, true, false, "fractional-size" },
+    { "zero_optimization.stage3_prefetch_bucket_size", "15099494.4", false, true, false,
+      "fractional-size" },
     { "zero_optimization.stage", "3", false, true, true, NULL },
     { "zero_optimization.stage", "3", true, false, true, "number-in-quotes" },
     { "zero_optimization.stage", "4", false, false, false, "out-of-range" },
@@ -164,7 +175,8 @@ values_are_taken_as_pydantic_takes_them (void)
     zs_ds_value_read (key, node, &old, &before);
     zs_ds_value_read (key, node, &new, &after);
     if (before.ok != cases[i].old_ok || after.ok != cases[i].new_ok
-        || (g_strcmp0 (before.code, cases[i].code) != 0 && g_strcmp0 (after.code, cases[i].code) != 0))
+        || (g_strcmp0 (before.code, cases[i].code) != 0
+            && g_strcmp0 (after.code, cases[i].code) != 0))
       g_printerr ("# case %zu: %d %d %s\n", i, before.ok, after.ok, after.code);
     CU_ASSERT_EQUAL (before.ok, cases[i].old_ok);
     CU_ASSERT_EQUAL (after.ok, cases[i].new_ok);
@@ -183,7 +195,8 @@ main (void)
     { "a default is a value of its key", a_default_is_a_value_of_its_key },
     { "keys are found by path, alias and word", keys_are_found_by_path_alias_and_word },
     { "the nearest key is what was meant", the_nearest_key_is_what_was_meant },
-    { "defaults and strictness depend on the version", defaults_and_strictness_depend_on_the_version },
+    { "defaults and strictness depend on the version",
+      defaults_and_strictness_depend_on_the_version },
     { "values are taken as pydantic takes them", values_are_taken_as_pydantic_takes_them },
     CU_TEST_INFO_NULL
   };
