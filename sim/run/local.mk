@@ -1,3 +1,15 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
-  sim/run/result.h
+  sim/run/account.c \
+  sim/run/fold.c \
+  sim/run/gather.c \
+  sim/run/host.c \
+  sim/run/lane.c \
+  sim/run/machine.h \
+  sim/run/memory.c \
+  sim/run/result.c \
+  sim/run/result.h \
+  sim/run/run.c \
+  sim/run/run.h \
+  sim/run/world.c \
+  sim/run/world.h

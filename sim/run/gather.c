@@ -1,0 +1,315 @@
+/* gather.c: from the end of a run to its result.
+ * SPDX-License-Identifier: MIT
+ *
+ * A phase and a step begin where the compute stream reaches the mark that the host put there, and no
+ * earlier than the host was there: with a device synchronisation around phases that is the host's
+ * time, without one it is when the GPU begins.  The parts of a step are differences of running sums
+ * taken at these marks, so they sum to the step exactly.
+ *
+ * FLOPs.  What ran is counted from the kernels: HFU.  MFU and TFLOPS count three times the forward
+ * passes (not what checkpointing runs again): 6 P + attention, causal attention counted half, as the
+ * kernels do it.
+ *
+ * Host memory of a node is the sum of its ranks' peaks: ranks reach them in the same places.
+ */
+#include "config.h"
+
+#include "sim/run/world.h"
+
+#include <string.h>
+
+void
+zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end, const char *name,
+             uint32_t label, int64_t bytes)
+{
+  const ZsLabel *what = &rank->plan->labels[label];
+  ZsSpan span = { .rank = (int32_t) rank->rank, .track = (uint8_t) track, .kind = kind,
+                  .start = start, .end = end, .layer = what->layer, .bytes = bytes,
+                  .name = kind == ZS_OP_HOST && what->what[0] != '\0' ? what->what : name };
+
+  g_array_append_val (rank->spans, span);
+}
+
+/* ---- memory ---- */
+
+static int
+by_bytes (const void *a, const void *b)
+{
+  const ZsLiveTensor *x = a, *y = b;
+
+  if (x->bytes != y->bytes)
+    return x->bytes > y->bytes ? -1 : 1;
+  if (x->category != y->category)
+    return (int) x->category - (int) y->category;
+  if (x->layer != y->layer)
+    return x->layer < y->layer ? -1 : 1;
+  return strcmp (x->what, y->what);
+}
+
+static int
+by_holder (const void *a, const void *b)
+{
+  const ZsHolder *x = a, *y = b;
+
+  if (x->bytes != y->bytes)
+    return x->bytes > y->bytes ? -1 : 1;
+  return (int) x->category - (int) y->category;
+}
+
+static void
+gather_live (const Rank *rank, bool at_peak, ZsResult *result)
+{
+  g_autofree LogEntry *alive = g_new0 (LogEntry, rank->n_slots + 1);
+  int64_t held[ZS_N_CATEGORIES] = { 0 };
+
+  if (!at_peak) {
+    for (uint32_t s = 0; s < rank->n_slots; s++)
+      alive[s] = (LogEntry) { .bytes = rank->slots[s].bytes, .label = rank->slots[s].label,
+                              .category = rank->slots[s].category };
+  } else {
+    const GArray *base = rank->peak_here ? rank->base : rank->peak_base;
+    const GArray *log = rank->peak_here ? rank->log : rank->peak_log;
+
+    for (guint i = 0; i < base->len; i++)
+      alive[g_array_index (base, LogEntry, i).tensor] = g_array_index (base, LogEntry, i);
+    for (guint i = 0; i < rank->peak_at && i < log->len; i++)
+      alive[g_array_index (log, LogEntry, i).tensor] = g_array_index (log, LogEntry, i);
+  }
+  for (uint32_t s = 0; s < rank->n_slots; s++) {
+    if (alive[s].bytes == 0)
+      continue;
+    const ZsLabel *label = &rank->plan->labels[alive[s].label];
+    ZsLiveTensor live = { .category = alive[s].category, .layer = label->layer,
+                          .what = label->what, .bytes = alive[s].bytes, .count = 1 };
+
+    held[live.category] += live.bytes;
+    g_array_append_val (result->live, live);
+  }
+  for (int c = 0; c < ZS_N_CATEGORIES; c++)
+    if (held[c] > 0) {
+      ZsHolder holder = { .category = c, .bytes = held[c] };
+
+      g_array_append_val (result->peak_holders, holder);
+    }
+  if (result->peak_holders->len > 0)
+    qsort (result->peak_holders->data, result->peak_holders->len, sizeof (ZsHolder), by_holder);
+
+  guint n = 0;
+  GArray *live = result->live;
+
+  if (live->len > 0)
+    qsort (live->data, live->len, sizeof (ZsLiveTensor), by_bytes);
+  for (guint i = 0; i < live->len; i++) {
+    ZsLiveTensor *row = &g_array_index (live, ZsLiveTensor, i);
+
+    if (n > 0 && by_bytes (row, &g_array_index (live, ZsLiveTensor, n - 1)) == 0)
+      g_array_index (live, ZsLiveTensor, n - 1).count++;
+    else
+      g_array_index (live, ZsLiveTensor, n++) = *row;
+  }
+  g_array_set_size (live, n);
+}
+
+static void
+gather_host_memory (const Run *run, const Rank *reported, ZsResult *result)
+{
+  const ZsMachine *machine = run->machine;
+  int64_t node_ranks = machine->node_ranks > 0 ? machine->node_ranks : machine->n_ranks;
+  int64_t n_nodes = (machine->n_ranks + node_ranks - 1) / node_ranks, most = 0;
+  g_autofree int64_t *pinned = g_new0 (int64_t, n_nodes);
+  g_autofree int64_t *pageable = g_new0 (int64_t, n_nodes);
+  g_autofree int64_t *nvme = g_new0 (int64_t, n_nodes);
+  const ZsHostCounters *counters = zs_host_allocator_counters (reported->host_memory);
+
+  result->host_pinned_peak_bytes_per_rank = counters->pinned_peak;
+  result->host_pageable_peak_bytes_per_rank = counters->pageable_peak;
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    const Rank *rank = &run->ranks[k];
+
+    counters = zs_host_allocator_counters (rank->host_memory);
+    for (int32_t m = 0; m < rank->n_members; m++) {
+      int64_t node = rank->members[m] / node_ranks;
+
+      pinned[node] += counters->pinned_peak;
+      pageable[node] += counters->pageable_peak;
+      nvme[node] += rank->nvme_bytes;
+    }
+  }
+  for (int64_t node = 0; node < n_nodes; node++) {
+    result->host_pinned_peak_bytes = MAX (result->host_pinned_peak_bytes, pinned[node]);
+    result->host_pageable_peak_bytes = MAX (result->host_pageable_peak_bytes, pageable[node]);
+    result->nvme_bytes = MAX (result->nvme_bytes, nvme[node]);
+    most = MAX (most, pinned[node] + pageable[node]);
+  }
+  result->host_memory_bytes = machine->host_memory_bytes;
+  if (result->outcome == ZS_OUTCOME_OK && machine->host_memory_bytes > 0
+      && most > machine->host_memory_bytes)
+    result->outcome = ZS_OUTCOME_HOST_OOM;
+}
+
+/* ---- time ---- */
+
+static void
+gather_times (const Rank *rank, ZsResult *result)
+{
+  const Mark *marks = (const Mark *) (void *) rank->marks->data;
+  guint n = rank->phases->len;
+
+  /* after an OOM the last phase has no end */
+  for (guint p = 0; p < n; p++) {
+    ZsPhaseResult phase = g_array_index (rank->phases, ZsPhaseResult, p);
+
+    phase.start = marks[p].when;
+    if (p + 1 < rank->marks->len)
+      phase.time = marks[p + 1].when - marks[p].when;
+    g_array_append_val (result->phases, phase);
+  }
+  for (guint p = 0; p < n;) {
+    guint end = p + 1;
+    const ZsPhaseResult *first = &g_array_index (rank->phases, ZsPhaseResult, p);
+
+    while (end < n && g_array_index (rank->phases, ZsPhaseResult, end).step == first->step
+           && g_array_index (rank->phases, ZsPhaseResult, end).phase != ZS_PHASE_SAVE)
+      end++;
+    if (first->step > 0 && first->phase != ZS_PHASE_SAVE && end < rank->marks->len) {
+      ZsStepResult step = { .step = first->step, .time = marks[end].when - marks[p].when };
+
+      g_array_append_val (result->steps, step);
+      result->step_time_ps = step.time;
+      for (int w = 0; w < ZS_N_WAITS; w++)
+        result->wait_ps[w] = marks[end].wait[w] - marks[p].wait[w];
+    }
+    p = end;
+  }
+}
+
+static void
+gather_rates (const Run *run, const Rank *rank, ZsResult *result)
+{
+  const ZsWork *work = run->work;
+  double seconds = zs_time_to_seconds (result->step_time_ps);
+
+  if (seconds <= 0)
+    return;
+  result->tokens_per_second_per_gpu = (double) work->tokens_per_rank / seconds;
+  result->samples_per_second
+    = (double) work->samples_per_rank * (double) run->machine->n_ranks / seconds;
+  result->tflops_per_gpu = 3 * rank->forward_flops / seconds / 1e12;
+  if (run->machine->peak_flops > 0) {
+    result->mfu = 3 * rank->forward_flops / seconds / run->machine->peak_flops;
+    result->hfu = rank->step_flops / seconds / run->machine->peak_flops;
+  }
+}
+
+static void
+gather_links (Run *run, ZsResult *result)
+{
+  const ZsMachine *machine = run->machine;
+
+  result->links = g_array_new (FALSE, TRUE, sizeof (ZsLinkUse));
+  for (int32_t s = 0; s < machine->n_resources; s++) {
+    ZsLinkUse use = { .rate = machine->capacities[s],
+                      .bytes = zs_flow_set_bytes (run->flows, s),
+                      .busy = zs_flow_set_busy (run->flows, s, run->now) };
+
+    if (use.bytes == 0)
+      continue;
+    if (machine->resource_name != NULL)
+      machine->resource_name (machine->self, s, use.name, sizeof use.name);
+    g_array_append_val (result->links, use);
+  }
+}
+
+static const Rank *
+choose_rank (const Run *run)
+{
+  const Rank *worst = &run->ranks[0];
+
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    const Rank *rank = &run->ranks[k];
+
+    if (run->outcome == ZS_OUTCOME_OOM ? rank->rank == run->oom.rank
+        : rank->peak_bytes > worst->peak_bytes
+            || (rank->peak_bytes == worst->peak_bytes
+                && rank->peak_reserved > worst->peak_reserved))
+      worst = rank;
+    for (int32_t m = 0; m < rank->n_members && run->options->report_rank >= 0; m++)
+      if (rank->members[m] == run->options->report_rank)
+        return rank;
+  }
+  return worst;
+}
+
+static GArray *
+take_array (GArray **array)
+{
+  GArray *taken = *array;
+
+  *array = NULL;
+  return taken;
+}
+
+/* All ranks' spans in one. */
+static void
+gather_spans (Run *run, ZsResult *result)
+{
+  result->spans = take_array (&run->ranks[0].spans);
+  for (int32_t k = 1; k < run->n_ranks && result->spans != NULL; k++)
+    g_array_append_vals (result->spans, run->ranks[k].spans->data, run->ranks[k].spans->len);
+}
+
+ZsResult *
+zs_gather_result (Run *run)
+{
+  const ZsMachine *machine = run->machine;
+  ZsResult *result = g_new0 (ZsResult, 1);
+  Rank *rank = (Rank *) choose_rank (run);
+
+  result->outcome = run->outcome;
+  result->oom = run->oom;
+  run->oom.message = NULL;
+  result->reported_rank = rank->rank;
+  for (int32_t m = 0; m < rank->n_members; m++)
+    if (rank->members[m] == run->options->report_rank)
+      result->reported_rank = run->options->report_rank;
+  result->n_ranks = machine->n_ranks;
+  result->n_distinct_plans = run->n_plans;
+
+  result->steps = g_array_new (FALSE, TRUE, sizeof (ZsStepResult));
+  result->phases = g_array_new (FALSE, TRUE, sizeof (ZsPhaseResult));
+  result->peak_holders = g_array_new (FALSE, TRUE, sizeof (ZsHolder));
+  result->live = g_array_new (FALSE, TRUE, sizeof (ZsLiveTensor));
+  gather_times (rank, result);
+  gather_rates (run, rank, result);
+
+  result->peak_allocated_bytes = rank->peak_bytes;
+  result->peak_reserved_bytes = rank->peak_reserved;
+  result->context_bytes = machine->context_bytes;
+  result->communicator_bytes = rank->communicator_bytes;
+  result->peak_device_bytes = machine->context_bytes + rank->communicator_bytes
+                              + rank->peak_reserved;
+  result->gpu_memory_bytes = machine->gpu_memory_bytes;
+  result->limit_bytes = run->options->memory_limit_bytes;
+  result->alloc_retries = rank->counters->num_alloc_retries;
+  int peak_phase = rank->peak_here ? (int) rank->phases->len - 1 : rank->peak_phase;
+
+  if (peak_phase >= 0) {
+    const ZsPhaseResult *phase = &g_array_index (rank->phases, ZsPhaseResult, peak_phase);
+
+    result->peak_phase = phase->phase;
+    result->peak_step = phase->step;
+    result->peak_micro_step = phase->micro_step;
+  }
+  if (rank->plan != NULL)
+    gather_live (rank, run->outcome != ZS_OUTCOME_OOM, result);
+  gather_host_memory (run, rank, result);
+  if (run->options->want_links)
+    gather_links (run, result);
+  gather_spans (run, result);
+  result->memory_points = take_array (&rank->memory_points);
+  result->memory_events = take_array (&rank->memory_events);
+  for (int32_t k = 0; k < run->n_ranks; k++)
+    result->n_instructions += run->ranks[k].n_instructions;
+  result->n_events = run->n_events;
+  return result;
+}

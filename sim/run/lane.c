@@ -1,0 +1,370 @@
+/* lane.c: streams of work that run in order.
+ * SPDX-License-Identifier: MIT
+ *
+ * What comes next on a rank is the least of next[], one time per lane: the end of the kernel at its
+ * head, or the moment at which a collective, copy or task is reached.  A head that waits for another
+ * lane has no time; it is looked at when that lane gets on.  So everything on a rank happens in the
+ * order of time, and nothing is ever taken back.
+ *
+ * Compute beside collectives.  A collective's thread blocks occupy whole SMs (one each) from the
+ * moment at which its kernel starts to spin until it ends, and its traffic takes a share of the GPU's
+ * memory rate while bytes move.  A kernel bound by SMs takes ceil (blocks / SMs left) /
+ * ceil (blocks / SMs) times as long, one bound by memory 1 / (1 - share).  (NVIDIA/nccl issues 689,
+ * 1424, 1656: a block per channel and SM; measured slow-downs of 19 % on average and 40 % at most on
+ * A100 and H100: arXiv 2507.03114.)  A kernel that is running when this changes keeps the fraction
+ * that it has done.
+ */
+#include "config.h"
+
+#include "sim/run/world.h"
+
+#include <string.h>
+
+void
+zs_lane_grow (Lane *lane)
+{
+  uint64_t room = lane->ring == NULL ? 64 : (lane->mask + 1) * 2;
+  Item *ring = g_new (Item, room);
+
+  for (uint64_t at = lane->done; at < lane->pushed; at++)
+    ring[at & (room - 1)] = lane->ring[at & lane->mask];
+  g_free (lane->ring);
+  lane->ring = ring;
+  lane->mask = room - 1;
+}
+
+static int64_t
+divide_up (int64_t a, int64_t b)
+{
+  return (a + b - 1) / b;
+}
+
+ZsTime
+zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel)
+{
+  ZsTime time = slowdown->time[kernel];
+
+  if (G_LIKELY (time != 0))
+    return time;
+  const ZsMachine *machine = rank->run->machine;
+  const ZsKernel *what = &rank->plan->kernels[kernel];
+
+  time = MAX (1, machine->kernel_time (machine->self, what));
+  int64_t blocks = machine->kernel_blocks != NULL ? machine->kernel_blocks (machine->self, what) : 0;
+
+  if (blocks > 0 && slowdown->sms > 0) {
+    int64_t left = MAX (1, machine->sm_count - slowdown->sms);
+    __int128 slowed = (__int128) time * divide_up (blocks, left);
+    int64_t waves = divide_up (blocks, machine->sm_count);
+
+    time = (ZsTime) ((slowed + waves - 1) / waves);
+  } else if (blocks == 0 && slowdown->memory_share > 0) {
+    int64_t left = 1000 - MIN (slowdown->memory_share, 900);
+
+    time = (ZsTime) (((__int128) time * 1000 + left - 1) / left);
+  }
+  return slowdown->time[kernel] = time;
+}
+
+void
+zs_rank_add_kernels (Rank *rank)
+{
+  uint32_t n = rank->plan->n_kernels;
+  const ZsMachine *machine = rank->run->machine;
+
+  if (n > rank->kernels_room) {
+    rank->kernels_room = MAX (256, n * 2);
+    rank->launch_cost = g_renew (ZsTime, rank->launch_cost, rank->kernels_room);
+    rank->kernel_cause = g_renew (uint8_t, rank->kernel_cause, rank->kernels_room);
+    rank->kernel_flops = g_renew (double, rank->kernel_flops, rank->kernels_room);
+    for (int32_t s = 0; s < rank->n_slowdowns; s++) {
+      rank->slowdowns[s].time = g_renew (ZsTime, rank->slowdowns[s].time, rank->kernels_room);
+      memset (rank->slowdowns[s].time + rank->n_kernels, 0,
+              (rank->kernels_room - rank->n_kernels) * sizeof (ZsTime));
+    }
+  }
+  for (; rank->n_kernels < n; rank->n_kernels++) {
+    const ZsKernel *kernel = &rank->plan->kernels[rank->n_kernels];
+
+    rank->launch_cost[rank->n_kernels]
+      = machine->launch_cost != NULL ? machine->launch_cost (machine->self, kernel->launch) : 0;
+    rank->kernel_cause[rank->n_kernels]
+      = kernel->phase_class == 1 ? ZS_WAIT_OPTIMIZER
+        : kernel->phase_class == 2 ? ZS_WAIT_COMMUNICATION : ZS_WAIT_COMPUTE;
+    rank->kernel_flops[rank->n_kernels] = kernel->flops;
+  }
+}
+
+bool
+zs_rank_is_idle (const Rank *rank)
+{
+  return (rank->busy & ((1u << N_GPU_LANES) - 1)) == 0;
+}
+
+void
+zs_rank_release (Rank *rank, ZsTime when)
+{
+  /* The GPU may have been there before the host asked: then the host never slept. */
+  if (when > rank->host)
+    rank->host = when + rank->run->machine->wake_cost;
+  rank->host += rank->after_wait;
+  rank->after_wait = 0;
+  rank->state = HOST_RUNS;
+  rank->run->n_released++;
+}
+
+/* Something was finished on lane L: who has been waiting for it? */
+static void
+lane_passed (Rank *rank, int l)
+{
+  Lane *lane = &rank->lanes[l];
+  uint32_t waiters = lane->waiters;
+
+  while (waiters != 0) {
+    int w = __builtin_ctz (waiters);
+    Lane *waiter = &rank->lanes[w];
+    const Item *item = &waiter->ring[waiter->done & waiter->mask];
+
+    waiters &= waiters - 1;
+    if (lane->done < (uint64_t) item->value)
+      continue;
+    lane->waiters &= ~(1u << w);
+    waiter->time = MAX (waiter->start, rank->run->now);
+    waiter->done++;
+    if (w == LANE_COMPUTE)
+      rank->compute_since = -1;
+    zs_lane_begin (rank, w, true);
+  }
+  if (rank->state == HOST_WAITS_LANE) {
+    if (rank->wait_lane == l && lane->done >= rank->wait_position)
+      zs_rank_release (rank, lane->time);
+  } else if (rank->state == HOST_WAITS_DEVICE && zs_rank_is_idle (rank)) {
+    zs_rank_release (rank, lane->time);
+  }
+}
+
+void
+zs_lane_begin (Rank *rank, int l, bool passed)
+{
+  Lane *lane = &rank->lanes[l];
+  uint32_t bit = 1u << l;
+
+  rank->busy |= bit;
+  for (;;) {
+    if (lane->done == lane->pushed) {
+      rank->busy &= ~bit;
+      rank->active &= ~bit;
+      break;
+    }
+    const Item *item = &lane->ring[lane->done & lane->mask];
+    ZsTime start = lane->time;
+
+    if (item->issue > start) {
+      start = item->issue;
+      if (l == LANE_COMPUTE)
+        zs_account_idle (rank, lane->time, start);
+    }
+    lane->start = start;
+    if (item->kind == ITEM_KERNEL) {
+      rank->next[l] = start + zs_rank_kernel_time (rank, &rank->slowdowns[rank->slowdown], item->id);
+      rank->active |= bit;
+      break;
+    }
+    if (item->kind == ITEM_WAIT) {
+      Lane *other = &rank->lanes[item->lane];
+
+      if (other->done < (uint64_t) item->value) {
+        other->waiters |= bit;
+        rank->active &= ~bit;
+        if (l == LANE_COMPUTE)
+          rank->compute_since = start;
+        break;
+      }
+    } else if (item->kind == ITEM_MARK) {
+      Mark *mark = &g_array_index (rank->marks, Mark, item->id);
+
+      mark->when = start;
+      memcpy (mark->wait, rank->wait, sizeof mark->wait);
+      if (item->flags != 0 && rank->index == 0)   /* use of links is that of the last step */
+        zs_flow_set_reset_use (rank->run->flows, rank->run->now);
+    } else {
+      lane->begun = false;
+      rank->next[l] = start;
+      rank->active |= bit;
+      break;
+    }
+    lane->time = start;
+    lane->done++;
+    passed = true;
+  }
+  if (passed && (lane->waiters != 0 || rank->state >= HOST_WAITS_LANE))
+    lane_passed (rank, l);
+}
+
+void
+zs_lane_end (Rank *rank, int l)
+{
+  Lane *lane = &rank->lanes[l];
+  ZsTime now = rank->run->now;
+  const Item *item = &lane->ring[lane->done & lane->mask];
+
+  zs_account_waits (rank);
+  if (l == LANE_COMPUTE)
+    rank->wait[zs_account_cause (rank, l)] += now - lane->start;
+  if (G_UNLIKELY (rank->spans != NULL)) {
+    static const char *const COLLECTIVES[] = { "all-reduce", "all-gather", "reduce-scatter",
+                                               "broadcast", "reduce", "all-to-all", "send/recv" };
+    static const char *const COPIES[] = { "copy to GPU", "copy to host", "copy on host" };
+
+    if (item->kind == ITEM_COLLECTIVE)
+      zs_gather_span (rank, ZS_TRACK_COLLECTIVE + l - LANE_COMMUNICATOR, ZS_OP_COLLECTIVE, lane->start,
+                   now, COLLECTIVES[item->what], item->label, item->value);
+    else if (item->kind == ITEM_COPY)
+      zs_gather_span (rank, item->what == ZS_COPY_HOST_TO_GPU ? ZS_TRACK_COPY_IN : ZS_TRACK_COPY_OUT,
+                   ZS_OP_COPY, lane->start, now, COPIES[item->what], item->label, item->value);
+    else
+      zs_gather_span (rank, l == LANE_CPU ? ZS_TRACK_CPU : ZS_TRACK_NVME,
+                   l == LANE_CPU ? ZS_OP_CPU_TASK : ZS_OP_NVME, lane->start, now,
+                   l == LANE_CPU ? "CPU task" : l == LANE_NVME_READ ? "NVMe read" : "NVMe write",
+                   item->label, item->value);
+  }
+  lane->begun = false;
+  lane->time = now;
+  lane->done++;
+  zs_lane_begin (rank, l, true);
+}
+
+/* ---- what collectives take of the GPU ---- */
+
+static int32_t
+find_slowdown (Rank *rank)
+{
+  for (int32_t s = 0; s < rank->n_slowdowns; s++)
+    if (rank->slowdowns[s].sms == rank->sms
+        && rank->slowdowns[s].memory_share == rank->memory_share)
+      return s;
+  rank->slowdowns = g_renew (Slowdown, rank->slowdowns, rank->n_slowdowns + 1);
+  rank->slowdowns[rank->n_slowdowns] = (Slowdown) {
+    .sms = rank->sms, .memory_share = rank->memory_share,
+    .time = g_new0 (ZsTime, MAX (1, rank->kernels_room)),
+  };
+  return rank->n_slowdowns++;
+}
+
+void
+zs_rank_take (Rank *rank, int32_t sms, int32_t memory_share)
+{
+  rank->sms += sms;
+  rank->memory_share += memory_share;
+  if (!rank->unsettled) {
+    rank->unsettled = true;
+    rank->run->n_unsettled++;
+  }
+}
+
+/* The times of what runs on RANK from now on. */
+void
+zs_rank_settle (Rank *rank)
+{
+  ZsTime now = rank->run->now;
+  int32_t before = rank->slowdown, after = before;
+
+  rank->unsettled = false;
+  rank->run->n_unsettled--;
+  if (rank->slowdowns[before].sms != rank->sms
+      || rank->slowdowns[before].memory_share != rank->memory_share)
+    after = find_slowdown (rank);
+  if (after == before)
+    return;
+  rank->slowdown = after;
+  for (uint32_t lanes = rank->active; lanes != 0; lanes &= lanes - 1) {
+    int l = __builtin_ctz (lanes);
+    Lane *lane = &rank->lanes[l];
+    const Item *item = &lane->ring[lane->done & lane->mask];
+
+    if (item->kind != ITEM_KERNEL)
+      continue;
+    ZsTime old_time = zs_rank_kernel_time (rank, &rank->slowdowns[before], item->id);
+    ZsTime new_time = zs_rank_kernel_time (rank, &rank->slowdowns[after], item->id);
+
+    if (lane->start >= now) {
+      rank->next[l] = lane->start + new_time;
+    } else {
+      __int128 left = (__int128) (rank->next[l] - now) * new_time;
+
+      rank->next[l] = now + (ZsTime) ((left + old_time - 1) / old_time);
+    }
+  }
+}
+
+/* ---- the tight loop ---- */
+
+static inline int
+first_lane (const Rank *rank, ZsTime *ret_when)
+{
+  ZsTime least = ZS_TIME_MAX;
+  int first = -1;
+
+  for (uint32_t lanes = rank->active; lanes != 0; lanes &= lanes - 1) {
+    int l = __builtin_ctz (lanes);
+
+    if (rank->next[l] < least) {
+      least = rank->next[l];
+      first = l;
+    }
+  }
+  *ret_when = least;
+  return first;
+}
+
+void
+zs_rank_update (Rank *rank)
+{
+  ZsTime when;
+
+  first_lane (rank, &when);
+  zs_earliest_set (&rank->run->earliest, rank->index, when);
+}
+
+void
+zs_rank_step (Rank *rank, ZsTime limit)
+{
+  Run *run = rank->run;
+  ZsTime when;
+  int l;
+
+  for (;;) {
+    l = first_lane (rank, &when);
+    if (l < 0 || when > limit)
+      break;
+    Lane *lane = &rank->lanes[l];
+    const Item *item = &lane->ring[lane->done & lane->mask];
+
+    run->now = when;
+    run->n_events++;
+    if (item->kind != ITEM_KERNEL) {
+      rank->active &= ~(1u << l);
+      zs_account_waits (rank);
+      lane->begun = true;
+      zs_world_start (rank, l);
+      zs_rank_update (rank);
+      return;
+    }
+    if (rank->compute_since >= 0 || rank->state >= HOST_WAITS_LANE)
+      zs_account_waits (rank);
+    if (l == LANE_COMPUTE)
+      rank->wait[rank->kernel_cause[item->id]] += when - lane->start;
+    if (G_UNLIKELY (rank->spans != NULL))
+      zs_gather_span (rank, ZS_TRACK_STREAM + l, ZS_OP_LAUNCH, lane->start, when,
+                   rank->plan->kernels[item->id].name, item->label, 0);
+    lane->work_done += rank->slowdowns[0].time[item->id];
+    lane->time = when;
+    lane->done++;
+    zs_lane_begin (rank, l, true);
+    if (run->n_released > 0) {
+      zs_rank_update (rank);
+      return;
+    }
+  }
+  zs_earliest_set (&run->earliest, rank->index, when);
+}

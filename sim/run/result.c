@@ -1,0 +1,77 @@
+/* result.c: names, and the end of a result.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/run/result.h"
+
+static void
+free_array (GArray *array)
+{
+  if (array != NULL)
+    g_array_unref (array);
+}
+
+void
+zs_result_free (ZsResult *result)
+{
+  if (result == NULL)
+    return;
+  g_free (result->oom.message);
+  free_array (result->steps);
+  free_array (result->phases);
+  free_array (result->peak_holders);
+  free_array (result->live);
+  free_array (result->links);
+  free_array (result->spans);
+  free_array (result->memory_points);
+  free_array (result->memory_events);
+  g_free (result);
+}
+
+const char *
+zs_category_name (ZsCategory category)
+{
+  static const char *const NAMES[ZS_N_CATEGORIES] = {
+    [ZS_CATEGORY_PARAMETERS] = "parameters",
+    [ZS_CATEGORY_GATHERED] = "gathered parameters",
+    [ZS_CATEGORY_MASTER] = "master weights",
+    [ZS_CATEGORY_OPTIMIZER] = "optimizer states",
+    [ZS_CATEGORY_GRADIENTS] = "gradients",
+    [ZS_CATEGORY_ACTIVATIONS] = "activations",
+    [ZS_CATEGORY_CHECKPOINTS] = "activation checkpoints",
+    [ZS_CATEGORY_LOGITS] = "logits and loss",
+    [ZS_CATEGORY_BUCKETS] = "communication buckets",
+    [ZS_CATEGORY_TEMPORARY] = "operator temporaries",
+    [ZS_CATEGORY_WORKSPACE] = "workspaces",
+    [ZS_CATEGORY_STEP] = "optimizer step temporaries",
+    [ZS_CATEGORY_OFFLOAD] = "offload staging",
+    [ZS_CATEGORY_INPUT] = "inputs",
+  };
+
+  return NAMES[category];
+}
+
+const char *
+zs_phase_name (ZsPhase phase)
+{
+  static const char *const NAMES[ZS_N_PHASES] = {
+    [ZS_PHASE_LOAD] = "load",         [ZS_PHASE_INIT] = "init",
+    [ZS_PHASE_FORWARD] = "forward",   [ZS_PHASE_BACKWARD] = "backward",
+    [ZS_PHASE_OPTIMIZER] = "optimizer", [ZS_PHASE_SAVE] = "save",
+  };
+
+  return NAMES[phase];
+}
+
+const char *
+zs_wait_name (ZsWait wait)
+{
+  static const char *const NAMES[ZS_N_WAITS] = {
+    [ZS_WAIT_COMPUTE] = "compute",
+    [ZS_WAIT_COMMUNICATION] = "exposed_communication",
+    [ZS_WAIT_OFFLOAD] = "exposed_offload",
+    [ZS_WAIT_OPTIMIZER] = "optimizer",
+    [ZS_WAIT_HOST] = "host_bound",
+  };
+
+  return NAMES[wait];
+}
