@@ -88,14 +88,19 @@ before_backward_pass (void *data, ZsPlan *plan)
                           self->config.gradient_accumulation);
   zs_loss_before_backward (&self->loss, plan, &self->config.versions,
                            self->config.gradient_accumulation);
-  /* clear_lp_grads (): old releases zero in place and never free */
-  for (int32_t p = 0; p < self->model->n_parameters; p++)
-    if (self->gradients[p] != ZS_NO_TENSOR) {
-      int64_t elements = self->model->parameters[p].elements;
+  /* clear_lp_grads (): measured on 0.14.4, the gradients of the micro-step before go here */
+  for (int32_t p = 0; p < self->model->n_parameters; p++) {
+    zs_plan_unref (plan, self->gradients[p]);
+    self->gradients[p] = ZS_NO_TENSOR;
+  }
+}
 
-      zs_torch_launch (plan, ZS_KERNEL_FILL, ZS_WORK_OPTIMIZER, elements, 2, 2 * elements,
-                       "zero gradient");
-    }
+/* zero_grad () and immediate_grad_update set gradients to None.  Before, they stay to the next
+ * backward (measured on 0.14.4, also with immediate_grad_update). */
+static bool
+frees_gradients (const Bf16Optimizer *self)
+{
+  return zs_behaves (&self->config.versions, ZS_BEHAVIOUR_BF16_OPTIMIZER_FREES_GRADIENTS);
 }
 
 /* _update_hp_grad (): fp32 sum += gradient.to (fp32) */
@@ -118,19 +123,23 @@ gradient (void *data, ZsPlan *plan, int32_t p, ZsTensor gradient)
   int64_t elements = self->model->parameters[p].elements;
 
   zs_loss_first_gradient (&self->loss, plan);
-  if (self->config.immediate_grad_update) {
-    zs_plan_host (plan, ZS_HOST_GRADIENT_HOOK, 1);
-    add_to_sum (self, plan, p);
-    zs_plan_unref (plan, gradient);
-    return;
-  }
-  if (self->gradients[p] == ZS_NO_TENSOR) {
+  if (self->gradients[p] == ZS_NO_TENSOR)
     self->gradients[p] = gradient;
-    return;
+  else {
+    zs_torch_launch (plan, ZS_KERNEL_ELEMENTWISE, ZS_WORK_COMPUTE, elements, 2, 6 * elements,
+                     "accumulate gradient");
+    zs_plan_unref (plan, gradient);
   }
-  zs_torch_launch (plan, ZS_KERNEL_ELEMENTWISE, ZS_WORK_COMPUTE, elements, 2, 6 * elements,
-                   "accumulate gradient");
-  zs_plan_unref (plan, gradient);
+  if (!self->config.immediate_grad_update)
+    return;
+  zs_plan_host (plan, ZS_HOST_GRADIENT_HOOK, 1);
+  add_to_sum (self, plan, p);
+  if (frees_gradients (self)) {
+    zs_plan_unref (plan, self->gradients[p]);
+    self->gradients[p] = ZS_NO_TENSOR;
+  } else
+    zs_torch_launch (plan, ZS_KERNEL_FILL, ZS_WORK_COMMUNICATION, elements, 2, 2 * elements,
+                     "zero gradient");
 }
 
 static void
@@ -221,7 +230,7 @@ step (void *data, ZsPlan *plan, int step)
   for (int32_t g = 0; g < self->n_groups; g++)   /* clear_hp_grads () */
     zs_torch_launch (plan, ZS_KERNEL_FILL, ZS_WORK_OPTIMIZER, self->groups[g].padded_elements, 4,
                      4 * self->groups[g].padded_elements, "zero gradients");
-  if (zs_behaves (&self->config.versions, ZS_BEHAVIOUR_BF16_OPTIMIZER_FREES_GRADIENTS))
+  if (frees_gradients (self))
     for (int32_t p = 0; p < self->model->n_parameters; p++) {
       zs_plan_unref (plan, self->gradients[p]);
       self->gradients[p] = ZS_NO_TENSOR;

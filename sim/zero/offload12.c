@@ -107,7 +107,13 @@ zs_offload12_gradient (ZsStage12 *self, ZsPlan *plan, int32_t parameter)
   int64_t elements = zs_stage12_elements (self, parameter);
   int64_t own = zs_flat_group_slice (group, self->index_of[parameter], self->rank, NULL);
 
-  if (self->config.gradient_accumulation > 1)
+  /* stage 1 sums on the GPU; 0.14.4 sums on the host all the same, 0.19.5 does not (pinned bytes of
+   * both were measured) */
+  bool on_host = self->partition_gradients
+                 || !zs_behaves (&self->config.versions,
+                                 ZS_BEHAVIOUR_BUCKETS_IN_FIRST_GRADIENT_HOOK);
+
+  if (self->config.gradient_accumulation > 1 && on_host)
     accumulate_on_host (self, plan, parameter);
   if (!self->boundary)
     return;

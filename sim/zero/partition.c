@@ -3,8 +3,6 @@
 
 #include "sim/zero/partition.h"
 
-#define START_ALIGNMENT 2   /* stage_1_and_2.py: nccl_start_alignment_factor */
-
 int
 zs_flat_group_of (const ZsParameter *parameter, int n_groups)
 {
@@ -16,7 +14,7 @@ zs_flat_group_init (ZsFlatGroup *group, const ZsModel *model, const int32_t *ind
                     int64_t world, bool round_robin)
 {
   int64_t stride = round_robin ? world : 1, offset = 0;
-  int64_t alignment = START_ALIGNMENT * world;
+  int64_t alignment = ZS_FLAT_ALIGNMENT * world;
   int32_t at = 0;
 
   g_assert (world > 0);

@@ -9,6 +9,8 @@
 
 #include "sim/model/model.h"
 
+#define ZS_FLAT_ALIGNMENT 2   /* nccl_start_alignment_factor, in elements */
+
 typedef struct {
   int32_t parameter;       /* index in the model */
   int64_t elements;

@@ -125,14 +125,41 @@ step_group (ZsStage12 *self, ZsPlan *plan, int32_t g)
                  "update parameters");
 }
 
+/* Before 0.12.4: shards of about allgather_bucket_size, each gathered as a list of views, for which
+ * PyTorch makes one flat output and copies from it (runtime/utils.py, all_gather_dp_groups ();
+ * ProcessGroupNCCL::allgather). */
+static void
+gather_in_shards (ZsStage12 *self, ZsPlan *plan, const ZsFlatGroup *group)
+{
+  int64_t world = group->world, partition = group->partition_elements;
+  int64_t limit = MAX (self->config.allgather_bucket_size, 1);
+  int64_t n_shards = MAX (1, partition * world / limit);
+  int64_t shard = partition / n_shards;
+
+  shard -= shard % ZS_FLAT_ALIGNMENT;
+  for (int64_t i = 0; i < n_shards; i++) {
+    int64_t elements = i == n_shards - 1 ? partition - i * shard : shard;
+    ZsTensor flat = zs_plan_alloc (plan, self->bytes * elements * world, ZS_CATEGORY_BUCKETS);
+
+    zs_torch_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_COMMUNICATOR_CLONE,
+                         self->bytes * elements * world);
+    zs_torch_copy (plan, ZS_WORK_COMMUNICATION, elements * world, self->bytes, self->bytes,
+                   "gathered shards");
+    zs_plan_unref (plan, flat);
+  }
+}
+
 void
 zs_stage12_gather (ZsStage12 *self, ZsPlan *plan)
 {
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "gather parameters"));
 
   for (int32_t g = 0; g < self->n_groups; g++)
-    zs_torch_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_COMMUNICATOR_CLONE,
-                         self->bytes * self->groups[g].padded_elements);
+    if (zs_behaves (&self->config.versions, ZS_BEHAVIOUR_MULTI_RANK_ALLREDUCE))
+      zs_torch_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_COMMUNICATOR_CLONE,
+                           self->bytes * self->groups[g].padded_elements);
+    else
+      gather_in_shards (self, plan, &self->groups[g]);
   zs_plan_set_label (plan, label);
 }
 

@@ -94,11 +94,12 @@ gradient (void *data, ZsPlan *plan, int32_t parameter, ZsTensor gradient)
   ZsStage12 *self = data;
 
   zs_loss_first_gradient (&self->loss, plan);
-  if (has_hooks (self)) {
+  /* the newer releases have hooks in any case, and buckets from the first on, which a micro-step
+   * without a step leaves behind (stage 1, measured on 0.19.5) */
+  if (buckets_in_first_hook (self))
+    zs_stage12_setup_buckets (self, plan);
+  if (has_hooks (self))
     zs_plan_host (plan, ZS_HOST_GRADIENT_HOOK, 1);
-    if (buckets_in_first_hook (self))
-      zs_stage12_setup_buckets (self, plan);
-  }
   if (!self->partition_gradients) {
     accumulate (self, plan, parameter, gradient);
     if (!has_hooks (self) || !self->boundary)
@@ -197,8 +198,6 @@ epilogue (ZsStage12 *self, ZsPlan *plan)
 static void
 reduce_after_backward (ZsStage12 *self, ZsPlan *plan)
 {
-  if (buckets_in_first_hook (self))
-    zs_stage12_setup_buckets (self, plan);
   for (int32_t g = 0; g < self->n_groups; g++)
     for (int32_t i = 0; i < self->groups[g].n_parameters; i++) {
       int32_t parameter = self->groups[g].parameters[self->groups[g].order[i]].parameter;
@@ -314,6 +313,8 @@ set_dtypes (ZsStage12 *self)
     self->config.contiguous_gradients = true;   /* forced on */
   self->separate_accumulator = !self->partition_gradients
                                && zs_dtype_bytes (config->grad_accum_dtype) != self->bytes;
+  if (!zs_behaves (&config->versions, ZS_BEHAVIOUR_MULTI_RANK_ALLREDUCE))
+    self->config.use_multi_rank_bucket_allreduce = false;
   self->reduction_stream = config->overlap_comm ? ZS_STREAM_REDUCE : ZS_STREAM_COMPUTE;
 }
 
