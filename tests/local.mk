@@ -10,6 +10,7 @@ EXTRA_DIST += tests/data tests/golden tests/published
 TESTS += tests/style/layers.sh
 EXTRA_DIST += tests/style/layers.sh
 
+include tests/tools/local.mk
 include tests/base/local.mk
 include tests/io/local.mk
 include tests/engine/local.mk

@@ -38,3 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsPlanner, zs_planner_free)
  * NULL at the end.  The plan belongs to the planner and is valid until the next call. */
 const ZsPlan *zs_planner_next (ZsPlanner *planner);
 const ZsModel *zs_planner_model (const ZsPlanner *planner);
+/* The plan itself, for its tables; its instructions are those of the last zs_planner_next (). */
+const ZsPlan *zs_planner_plan (const ZsPlanner *planner);
+/* Model and hardware (with recomputation) floating point operations of one step of one rank. */
+double zs_planner_model_flops (const ZsPlanner *planner);
+double zs_planner_hardware_flops (const ZsPlanner *planner);

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
-  sim/job/job.h
+  sim/job/job.h \
+  sim/job/planner.c

@@ -1,5 +1,24 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
+  sim/model/attention-math.c \
+  sim/model/attention.c \
+  sim/model/checkpoint.c \
+  sim/model/emit-internal.h \
+  sim/model/emit.h \
+  sim/model/emitter.c \
   sim/model/hooks.h \
+  sim/model/kernels.c \
+  sim/model/layer.c \
+  sim/model/linear.c \
+  sim/model/loss.c \
+  sim/model/mask.c \
+  sim/model/micro-step.c \
+  sim/model/model.c \
   sim/model/model.h \
+  sim/model/norm.c \
+  sim/model/optimizer.c \
+  sim/model/optimizer.h \
+  sim/model/plain.c \
+  sim/model/plain.h \
+  sim/model/rotary.c \
   sim/model/shape.h

@@ -53,6 +53,8 @@ typedef struct {
   bool         keep_outputs;        /* the caller's loop holds `outputs` during backward */
   bool         autocast;            /* fp32 parameters under autocast */
   bool         load_in_4bit;        /* QLoRA */
+  bool         cast_model;          /* the model was cast to dtype after it was built (model.to (),
+                                       DeepSpeed's engine), with its rotary frequencies */
   ZsOptimizerKind optimizer;        /* plain PyTorch and FSDP; DeepSpeed has its own */
   bool         clip;                /* clip_grad_norm_ is called (without DeepSpeed) */
   ZsVersions   versions;

@@ -1,0 +1,150 @@
+/* planner.c: the phases of a job, one chunk each.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/job/job.h"
+#include "sim/model/emit.h"
+#include "sim/model/plain.h"
+
+typedef enum { STAGE_LOAD, STAGE_INIT, STAGE_FORWARD, STAGE_BACKWARD, STAGE_OPTIMIZER, STAGE_END } Stage;
+
+struct ZsPlanner {
+  ZsTraining training;
+  ZsModel   *model;
+  ZsPlan    *plan;
+  ZsHooks   *hooks;
+  ZsEmitter *emitter;
+  Stage      stage;
+  int        step, micro_step;
+};
+
+static ZsHooks *
+make_hooks (ZsPlanner *planner, int64_t rank)
+{
+  const ZsTraining *training = &planner->training;
+
+  (void) rank;
+  switch (training->framework) {
+  case ZS_FRAMEWORK_SINGLE:
+  case ZS_FRAMEWORK_DDP:
+  case ZS_FRAMEWORK_DEEPSPEED:
+  case ZS_FRAMEWORK_FSDP1:
+  case ZS_FRAMEWORK_FSDP2:
+    break;
+  }
+  return zs_plain_hooks_new (planner->model, &training->step, planner->plan);
+}
+
+ZsPlanner *
+zs_planner_new (const ZsTraining *training, int64_t rank)
+{
+  ZsPlanner *planner = g_new0 (ZsPlanner, 1);
+
+  planner->training = *training;
+  planner->model = zs_model_new (&training->shape, &training->step.lora, training->step.dtype,
+                                 &training->step.versions);
+  planner->plan = zs_plan_new ();
+  planner->hooks = make_hooks (planner, rank);
+  planner->emitter = zs_emitter_new (planner->model, &training->step, planner->hooks, planner->plan);
+  planner->step = 1;
+  return planner;
+}
+
+void
+zs_planner_free (ZsPlanner *planner)
+{
+  if (planner == NULL)
+    return;
+  zs_emitter_free (planner->emitter);
+  zs_hooks_free (planner->hooks);
+  zs_plan_free (planner->plan);
+  zs_model_free (planner->model);
+  g_free (planner);
+}
+
+const ZsModel *
+zs_planner_model (const ZsPlanner *planner)
+{
+  return planner->model;
+}
+
+const ZsPlan *
+zs_planner_plan (const ZsPlanner *planner)
+{
+  return planner->plan;
+}
+
+double
+zs_planner_model_flops (const ZsPlanner *planner)
+{
+  return zs_emitter_model_flops (planner->emitter) * MAX (planner->training.gradient_accumulation, 1);
+}
+
+double
+zs_planner_hardware_flops (const ZsPlanner *planner)
+{
+  return zs_emitter_hardware_flops (planner->emitter) * MAX (planner->training.gradient_accumulation, 1);
+}
+
+static void
+load (ZsPlanner *planner)
+{
+  if (!planner->training.step.cast_model)
+    zs_emit_inputs (planner->emitter);
+  if (planner->hooks->load != NULL)
+    planner->hooks->load (planner->hooks->self, planner->plan);
+  if (planner->training.step.cast_model)
+    zs_emit_inputs (planner->emitter);
+}
+
+/* Emit the stage that is due and move on. */
+static void
+emit (ZsPlanner *planner)
+{
+  const ZsTraining *training = &planner->training;
+  ZsPlan *plan = planner->plan;
+  bool synchronize = training->synchronize_phases;
+  int last = MAX (training->gradient_accumulation, 1) - 1;
+
+  switch (planner->stage) {
+  case STAGE_LOAD:
+    zs_plan_phase (plan, ZS_PHASE_LOAD, 0, 0, synchronize);
+    load (planner);
+    planner->stage = STAGE_INIT;
+    break;
+  case STAGE_INIT:
+    zs_plan_phase (plan, ZS_PHASE_INIT, 0, 0, synchronize);
+    if (planner->hooks->init != NULL)
+      planner->hooks->init (planner->hooks->self, plan);
+    planner->stage = planner->step <= training->n_steps ? STAGE_FORWARD : STAGE_END;
+    break;
+  case STAGE_FORWARD:
+    zs_plan_phase (plan, ZS_PHASE_FORWARD, planner->step, planner->micro_step, synchronize);
+    zs_emit_forward (planner->emitter, planner->step, planner->micro_step, planner->micro_step == last);
+    planner->stage = STAGE_BACKWARD;
+    break;
+  case STAGE_BACKWARD:
+    zs_plan_phase (plan, ZS_PHASE_BACKWARD, planner->step, planner->micro_step, synchronize);
+    zs_emit_backward (planner->emitter);
+    planner->stage = planner->micro_step == last ? STAGE_OPTIMIZER : STAGE_FORWARD;
+    planner->micro_step = planner->micro_step == last ? 0 : planner->micro_step + 1;
+    break;
+  case STAGE_OPTIMIZER:
+    zs_plan_phase (plan, ZS_PHASE_OPTIMIZER, planner->step, 0, synchronize);
+    planner->hooks->step (planner->hooks->self, plan, planner->step);
+    planner->stage = planner->step++ < training->n_steps ? STAGE_FORWARD : STAGE_END;
+    break;
+  case STAGE_END:
+    break;
+  }
+}
+
+const ZsPlan *
+zs_planner_next (ZsPlanner *planner)
+{
+  if (planner->stage == STAGE_END)
+    return NULL;
+  zs_plan_clear (planner->plan);
+  emit (planner);
+  zs_plan_emit (planner->plan, ZS_OP_END);
+  return planner->plan;
+}

@@ -1,0 +1,131 @@
+/* attention.c: scaled_dot_product_attention by cuDNN, flash and the memory-efficient kernel.
+ * SPDX-License-Identifier: MIT
+ *
+ * Forward leaves q, k, v, the output, the log-sum-exp of each row and two 8-byte random states.
+ * Backward of cuDNN has one workspace: an fp32 accumulator of dq, a row sum, and with fewer key than
+ * query heads dk and dv for all heads.  Sizes: recorded on one H200, torch 2.11. */
+#include "config.h"
+
+#include "sim/model/emit-internal.h"
+
+enum { CUDNN_WORKSPACE = 256, RANDOM_STATE = 8 };
+
+/* With a mask transformers repeats k and v for all query heads (enable_gqa only without a mask). */
+static bool
+repeats (const ZsEmitter *e)
+{
+  return e->model->shape.n_kv_heads != e->model->shape.n_heads
+         && (e->mask != ZS_NO_TENSOR || e->shape.attention == ZS_ATTENTION_EFFICIENT);
+}
+
+static int64_t
+backward_workspace (const ZsEmitter *e)
+{
+  const ZsModelShape *shape = &e->model->shape;
+  int64_t q = e->tokens * shape->n_heads * shape->head_dim;
+  int64_t bytes = 4 * q + e->lse_bytes + CUDNN_WORKSPACE;
+
+  if (shape->n_kv_heads != shape->n_heads && !repeats (e))
+    bytes += 2 * e->q_bytes;
+  return bytes;
+}
+
+ZsTensor
+zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v)
+{
+  ZsAttentionSaved *saved = &layer->attention_saved;
+  bool grad = layer->attention_grad;
+  ZsTensor key = zs_plan_ref (e->plan, k), value = zs_plan_ref (e->plan, v), bias = ZS_NO_TENSOR;
+
+  if (repeats (e)) {
+    zs_drop (e, key);
+    key = zs_activation (e, e->q_bytes);
+    zs_run (e, e->k.repeat);
+    zs_drop (e, value);
+    value = zs_activation (e, e->q_bytes);
+    zs_run (e, e->k.repeat);
+  }
+  if (e->mask != ZS_NO_TENSOR) {   /* the boolean mask becomes an additive one, in each layer */
+    ZsTensor scalar = zs_temporary (e, e->element);
+    ZsTensor other = zs_temporary (e, e->element);
+    bias = zs_activation (e, e->batch * e->sequence * e->sequence * e->element);
+    zs_run (e, e->k.mask_fill);
+    zs_drop (e, other);
+    zs_drop (e, scalar);
+  }
+  ZsTensor seed = zs_activation (e, RANDOM_STATE);
+  ZsTensor offset = zs_activation (e, RANDOM_STATE);
+  ZsTensor out = zs_activation (e, e->q_bytes);
+  ZsTensor lse = e->no_grad || !grad ? ZS_NO_TENSOR : zs_activation (e, e->lse_bytes);
+  ZsTensor workspace = zs_new (e, CUDNN_WORKSPACE, ZS_CATEGORY_WORKSPACE);
+  zs_run (e, e->k.attention);
+  zs_drop (e, workspace);
+  saved->q = zs_save (e, q, grad);
+  saved->k = zs_save (e, key, grad);
+  saved->v = zs_save (e, value, grad);
+  saved->out = zs_save (e, out, grad);
+  saved->lse = zs_save (e, lse, grad);
+  saved->seed = zs_save (e, seed, grad);
+  saved->offset = zs_save (e, offset, grad);
+  saved->bias = zs_save (e, bias, grad);
+  zs_drop (e, lse);
+  zs_drop (e, seed);
+  zs_drop (e, offset);
+  zs_drop (e, bias);
+  zs_drop (e, key);
+  zs_drop (e, value);
+  return out;
+}
+
+static void
+forget (ZsEmitter *e, ZsAttentionSaved *saved)
+{
+  zs_release (e, &saved->bias);
+  zs_release (e, &saved->k);
+  zs_release (e, &saved->q);
+  zs_release (e, &saved->v);
+  zs_release (e, &saved->lse);
+  zs_release (e, &saved->out);
+  zs_release (e, &saved->offset);
+  zs_release (e, &saved->seed);
+}
+
+/* Takes GRADIENT. */
+void
+zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
+                       ZsTensor *ret_k, ZsTensor *ret_v)
+{
+  ZsAttentionSaved *saved = &layer->attention_saved;
+  int64_t kv = repeats (e) ? e->q_bytes : e->kv_bytes;
+  ZsTensor dq = zs_temporary (e, e->q_bytes), dk = zs_temporary (e, kv), dv = zs_temporary (e, kv);
+  ZsTensor workspace = zs_new (e, backward_workspace (e), ZS_CATEGORY_WORKSPACE);
+
+  zs_run_back (e, e->k.attention_back);
+  zs_drop (e, workspace);
+  if (e->popped) {
+    zs_release (e, &saved->seed);
+    zs_release (e, &saved->offset);
+    zs_release (e, &saved->out);
+    zs_release (e, &saved->lse);
+    zs_release (e, &saved->v);
+    zs_release (e, &saved->q);
+    zs_release (e, &saved->k);
+    zs_release (e, &saved->bias);
+  }
+  zs_drop (e, gradient);
+  forget (e, saved);
+  if (repeats (e)) {   /* sum over the heads that share */
+    ZsTensor sum = zs_temporary (e, e->kv_bytes);
+
+    zs_run_back (e, e->k.head_reduce);
+    zs_drop (e, dv);
+    dv = sum;
+    sum = zs_temporary (e, e->kv_bytes);
+    zs_run_back (e, e->k.head_reduce);
+    zs_drop (e, dk);
+    dk = sum;
+  }
+  *ret_q = dq;
+  *ret_k = dk;
+  *ret_v = dv;
+}

@@ -1,0 +1,290 @@
+/* emit-internal.h: what the files of sim/model share: sizes, kernels and what forward saves.
+ * SPDX-License-Identifier: MIT
+ *
+ * Not for other folders.  Words: a tensor "saved" is one that autograd holds for backward.  In a
+ * forward under activation checkpointing nothing is saved; the recomputation inside backward saves.
+ */
+#pragma once
+
+#include "sim/model/emit.h"
+
+enum { ZS_Q, ZS_K, ZS_V, ZS_O, ZS_GATE, ZS_UP, ZS_DOWN, ZS_N_LAYER_LINEARS, ZS_HEAD = ZS_N_LAYER_LINEARS,
+       ZS_N_LINEARS };
+
+/* What a label says; one per layer, resolved at construction. */
+typedef enum {
+  ZS_WHAT_LAYER, ZS_WHAT_INPUT_NORM, ZS_WHAT_Q, ZS_WHAT_K, ZS_WHAT_V, ZS_WHAT_Q_NORM, ZS_WHAT_K_NORM,
+  ZS_WHAT_ROTARY, ZS_WHAT_ATTENTION, ZS_WHAT_O, ZS_WHAT_POST_NORM, ZS_WHAT_GATE, ZS_WHAT_ACTIVATION,
+  ZS_WHAT_UP, ZS_WHAT_DOWN, ZS_WHAT_RESIDUAL, ZS_WHAT_CHECKPOINT, ZS_N_WHATS
+} ZsWhat;
+
+/* A kernel of forward: with autograd, and in no_grad mode. */
+typedef struct { uint32_t id[2]; } ZsForwardKernel;
+
+/* Sizes and kernels of one kind of RMSNorm: ROWS x COLUMNS. */
+typedef struct {
+  int64_t rows, columns;
+  int64_t bytes, bytes32, row_bytes, weight_bytes, buffer_bytes, semaphore_bytes;
+  ZsForwardKernel up, square, mean, epsilon, rsqrt, scale, down, weight;
+  uint32_t weight_dx, weight_dw, sum_dw, cast_up, multiply, row_sum, row_power, row_scale, row_multiply,
+    expand, power, double_it, grad, add, cast_down;
+} ZsNormKind;
+
+typedef struct { ZsTensor x_square, x_scale, rsqrt, rsqrt_scale, normal; } ZsNormSaved;
+
+/* Sizes and kernels of one linear, the same in every layer. */
+typedef struct {
+  ZsWhat  what;
+  const char *name;
+  int64_t in, out;
+  int64_t in_bytes, out_bytes, weight_bytes;      /* activations and weight gradient */
+  bool    bias, adapted, trainable;
+  int64_t bias_bytes, bias_buffer, bias_semaphores;
+  ZsForwardKernel product;
+  uint32_t dgrad, wgrad, bias_sum, accumulate;
+  /* adapter: sizes in the adapter's dtype */
+  int64_t a_in_bytes, a_out_bytes, b_out_bytes, a_weight_bytes, b_weight_bytes;
+  ZsForwardKernel cast_in, drop, a, b, scale, add, cast_out;
+  uint32_t a_dgrad, a_wgrad, b_dgrad, b_wgrad, scale_back, cast_back, cast_base, drop_back, cast_in_back;
+} ZsLinearKind;
+
+typedef struct { int32_t module, weight, bias, dropout, a_module, b_module, a, b; } ZsLinearIds;
+
+typedef struct { ZsTensor input, weight, a_input, a_output, mask, a_weight, b_weight; } ZsLinearSaved;
+
+typedef struct {
+  /* sdpa */
+  ZsTensor q, k, v, out, lse, seed, offset, bias;
+  /* eager and math */
+  ZsTensor softmax, probabilities;
+} ZsAttentionSaved;
+
+/* A gradient that is on its way: OWN says that nothing else sees its storage (autograd may add to it
+ * in place); a product's result seen through a view is not its own. */
+typedef struct { ZsTensor tensor; bool own; } ZsGradient;
+
+typedef struct {
+  int32_t module, attention, mlp, activation, input_norm, post_norm, q_norm, k_norm;
+  ZsLinearIds linears[ZS_N_LAYER_LINEARS];
+  uint32_t labels[ZS_N_WHATS];
+  bool checkpointed;
+  /* which values need a gradient */
+  bool x_grad, n1_grad, q_grad, k_grad, v_grad, attention_grad, mid_grad, n2_grad, gate_grad, up_grad,
+    out_grad;
+  /* saved */
+  ZsNormSaved input_saved, post_saved, q_norm_saved, k_norm_saved;
+  ZsLinearSaved saved[ZS_N_LAYER_LINEARS];
+  ZsAttentionSaved attention_saved;
+  ZsTensor cos[2], sin[2];          /* held by the products of q and k */
+  ZsTensor gate, silu, up;
+  ZsTensor input;                   /* held by the checkpoint */
+  ZsTensor frame_cos, frame_sin, frame_mask;
+} ZsLayer;
+
+struct ZsEmitter {
+  const ZsModel *model;
+  const ZsHooks *hooks;
+  ZsPlan        *plan;
+  ZsStepShape    shape;
+
+  /* what runs now */
+  bool no_grad;        /* reentrant checkpointing's forward */
+  bool keep;           /* saved tensors are held */
+  bool recompute;      /* inside backward */
+  bool popped;         /* backward of a layer recomputed without reentrance: a saved tensor is handed over
+                          to the node, which drops it before it returns */
+  int  thread;         /* 0: Python's, 1: autograd's */
+
+  /* sizes of activations */
+  int64_t batch, sequence, tokens;
+  int64_t element, hidden, q_bytes, kv_bytes, ffn_bytes, logits, logits32, lse_bytes, table_bytes;
+  bool    upcast;              /* activations are 16-bit: norms and loss compute in fp32 copies */
+  bool    effective_reentrant;
+
+  ZsNormKind   hidden_norm, q_norm, k_norm;
+  ZsLinearKind linears[ZS_N_LINEARS];
+  ZsLinearIds  head;
+  ZsLayer     *layers;
+  int32_t      top, inner, embedding, final_norm, rotary, head_module;
+  bool         embedding_trains, inputs_require_grad, final_grad;
+  uint32_t     label_embedding, label_rotary, label_mask, label_final_norm, label_head, label_loss,
+    label_inputs, label_root;
+
+  struct {
+    ZsForwardKernel embedding, residual, silu, product, rotary_half_q, rotary_cat_q, rotary_mul_q,
+      rotary_add_q, rotary_half_k, rotary_cat_k, rotary_mul_k, rotary_add_k, attention, tiny, table,
+      table_product, pad, logits_up, log_softmax, nll, repeat, scores, scores_scale, scores_mask,
+      scores_up, softmax, scores_down, context, context_copy, mask_fill;
+    uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
+      rotary_copy_q, back_add_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k, back_add_k,
+      attention_back, q_copy, k_copy, fill_logits, nll_back, log_softmax_back, logits_down,
+      embedding_fill, embedding_back, embedding_sort, embedding_add, back_tiny, head_reduce,
+      scores_dgrad, scores_wgrad, context_dgrad, context_wgrad, scores_cast, softmax_back,
+      back_scores_scale, back_context_copy;
+  } k;
+
+  /* held between forward and backward */
+  ZsTensor ids;
+  ZsTensor workspaces[2];
+  ZsTensor cos, sin, mask;
+  ZsTensor head_saved_weight;
+  ZsNormSaved  final_saved;
+  ZsLinearSaved head_saved;
+  ZsTensor labels, total_weight, log_softmax, loss, previous_loss, outputs;
+  ZsTensor position_ids, tied_gradient;
+  ZsLayer *pending;            /* checkpointed layer to recompute when a saved tensor is asked for */
+};
+
+/* ---- small words ---- */
+
+static inline ZsTensor
+zs_new (ZsEmitter *e, int64_t bytes, ZsCategory category)
+{
+  return zs_plan_alloc (e->plan, bytes, category);
+}
+
+/* A result that autograd may hold, and one that it never does. */
+static inline ZsTensor
+zs_activation (ZsEmitter *e, int64_t bytes)
+{
+  return zs_plan_alloc (e->plan, bytes, e->keep ? ZS_CATEGORY_ACTIVATIONS : ZS_CATEGORY_TEMPORARY);
+}
+
+static inline ZsTensor
+zs_temporary (ZsEmitter *e, int64_t bytes)
+{
+  return zs_plan_alloc (e->plan, bytes, ZS_CATEGORY_TEMPORARY);
+}
+
+static inline void
+zs_drop (ZsEmitter *e, ZsTensor tensor)
+{
+  zs_plan_unref (e->plan, tensor);
+}
+
+/* Drop what *SLOT holds and forget it. */
+static inline void
+zs_release (ZsEmitter *e, ZsTensor *slot)
+{
+  ZsTensor tensor = *slot;
+
+  *slot = ZS_NO_TENSOR;
+  zs_plan_unref (e->plan, tensor);
+}
+
+/* autograd saves TENSOR if it holds anything now and NEEDED. */
+static inline ZsTensor
+zs_save (ZsEmitter *e, ZsTensor tensor, bool needed)
+{
+  return e->keep && needed ? zs_plan_ref (e->plan, tensor) : ZS_NO_TENSOR;
+}
+
+static inline void
+zs_run (ZsEmitter *e, ZsForwardKernel kernel)
+{
+  zs_plan_launch (e->plan, kernel.id[e->no_grad]);
+}
+
+static inline void
+zs_run_back (ZsEmitter *e, uint32_t kernel)
+{
+  zs_plan_launch (e->plan, kernel);
+}
+
+static inline void
+zs_enter (ZsEmitter *e, int32_t module)
+{
+  zs_plan_host (e->plan, ZS_HOST_MODULE_CALL, 1);
+  if (e->hooks->before_forward != NULL)
+    e->hooks->before_forward (e->hooks->self, e->plan, module, e->recompute);
+}
+
+static inline void
+zs_leave (ZsEmitter *e, int32_t module)
+{
+  if (e->hooks->after_forward != NULL)
+    e->hooks->after_forward (e->hooks->self, e->plan, module, e->recompute);
+}
+
+static inline void
+zs_enter_back (ZsEmitter *e, int32_t module)
+{
+  if (e->hooks->before_backward != NULL)
+    e->hooks->before_backward (e->hooks->self, e->plan, module);
+}
+
+static inline void
+zs_leave_back (ZsEmitter *e, int32_t module)
+{
+  if (e->hooks->after_backward != NULL)
+    e->hooks->after_backward (e->hooks->self, e->plan, module);
+}
+
+static inline void
+zs_give_gradient (ZsEmitter *e, int32_t parameter, ZsTensor gradient)
+{
+  e->hooks->gradient (e->hooks->self, e->plan, parameter, gradient);
+}
+
+static inline ZsTensor
+zs_weight_of (ZsEmitter *e, int32_t parameter)
+{
+  return e->hooks->weight != NULL ? e->hooks->weight (e->hooks->self, parameter) : ZS_NO_TENSOR;
+}
+
+static inline void
+zs_label_layer (ZsEmitter *e, const ZsLayer *layer, ZsWhat what)
+{
+  zs_plan_set_label (e->plan, layer->labels[what]);
+}
+
+/* The workspace of cuBLAS, which a thread allocates with its first product, after the result. */
+static inline void
+zs_touch_cublas (ZsEmitter *e)
+{
+  if (G_UNLIKELY (e->workspaces[e->thread] == ZS_NO_TENSOR))
+    e->workspaces[e->thread] = zs_new (e, zs_cublas_workspace_bytes (e->shape.compute_capability),
+                                       ZS_CATEGORY_WORKSPACE);
+}
+
+/* NEW arrives where OLD waits: their sum.  In place if OLD is its own. */
+ZsGradient zs_accumulate (ZsEmitter *e, ZsGradient old, ZsGradient new_gradient, int64_t bytes,
+                          uint32_t kernel);
+
+/* norm.c */
+ZsTensor zs_norm_forward  (ZsEmitter *e, const ZsNormKind *kind, ZsTensor x, int32_t module, bool x_grad,
+                           ZsNormSaved *saved);
+ZsTensor zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int32_t module,
+                           bool x_grad, ZsNormSaved *saved, ZsLayer *last_of);
+/* linear.c */
+ZsTensor zs_linear_forward  (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x,
+                             bool x_grad, ZsLinearSaved *saved, bool stop);
+void     zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
+                             ZsTensor gradient, bool consume, bool x_grad, ZsLinearSaved *saved,
+                             ZsGradient *total);
+/* attention.c, attention-math.c */
+ZsTensor zs_attention_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v);
+void     zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
+                                ZsTensor *ret_k, ZsTensor *ret_v);
+ZsTensor zs_math_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v);
+void     zs_math_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
+                           ZsTensor *ret_k, ZsTensor *ret_v);
+/* rotary.c */
+void     zs_rotary_tables   (ZsEmitter *e);
+ZsTensor zs_rotary_forward  (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor x, bool grad);
+ZsTensor zs_rotary_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient);
+/* mask.c */
+void zs_mask_forward (ZsEmitter *e);
+/* layer.c */
+ZsTensor   zs_layer_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor x, bool stop);
+ZsGradient zs_layer_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient);
+void       zs_layer_forget   (ZsEmitter *e, ZsLayer *layer);
+/* checkpoint.c */
+ZsTensor   zs_checkpoint_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor x);
+ZsGradient zs_checkpoint_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient);
+/* loss.c */
+void       zs_loss_forward  (ZsEmitter *e, ZsTensor hidden);
+ZsGradient zs_loss_backward (ZsEmitter *e);
+void       zs_recompute_now       (ZsEmitter *e);
+/* kernels.c */
+void zs_emitter_add_kernels (ZsEmitter *e);

@@ -1,0 +1,298 @@
+/* kernels.c: the kernels of a micro-step, entered in the plan once.  SPDX-License-Identifier: MIT
+ *
+ * Traffic is what a kernel reads and writes if nothing stays in the L2; flops are useful operations
+ * (multiply-add = 2), attention counted causally where the kernel skips the masked half. */
+#include "config.h"
+
+#include "sim/model/emit-internal.h"
+
+#include <string.h>
+
+static uint32_t
+enter (ZsEmitter *e, ZsKernel kernel)
+{
+  return zs_plan_kernel (e->plan, &kernel);
+}
+
+/* A kernel of N elements that moves BYTES. */
+static ZsForwardKernel
+forward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  ZsKernel kernel = { .kind = (uint8_t) kind, .launch = ZS_LAUNCH_EAGER,
+                      .element_bytes = (uint8_t) element, .n = n, .bytes = bytes,
+                      .flops = (double) n, .name = name };
+  ZsForwardKernel result;
+
+  result.id[0] = enter (e, kernel);
+  kernel.launch = ZS_LAUNCH_NO_GRAD;
+  result.id[1] = enter (e, kernel);
+  return result;
+}
+
+static uint32_t
+backward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  return enter (e, (ZsKernel) { .kind = (uint8_t) kind, .launch = ZS_LAUNCH_AUTOGRAD,
+                                .element_bytes = (uint8_t) element, .n = n, .bytes = bytes,
+                                .flops = (double) n, .name = name });
+}
+
+static ZsKernel
+product (int64_t m, int64_t n, int64_t k, ZsMatmulForm form, ZsLaunchKind launch, int64_t element,
+         const char *name)
+{
+  return (ZsKernel) { .kind = ZS_KERNEL_MATMUL, .form = (uint8_t) form, .launch = (uint8_t) launch,
+                      .element_bytes = (uint8_t) element, .m = m, .n = n, .k = k,
+                      .bytes = (m * n + n * k + m * k) * element,
+                      .flops = 2.0 * (double) m * (double) n * (double) k, .name = name };
+}
+
+static ZsForwardKernel
+forward_product (ZsEmitter *e, int64_t m, int64_t n, int64_t k, int64_t element, const char *name)
+{
+  ZsForwardKernel result;
+
+  result.id[0] = enter (e, product (m, n, k, ZS_MATMUL_FORWARD, ZS_LAUNCH_LINEAR, element, name));
+  result.id[1] = enter (e, product (m, n, k, ZS_MATMUL_FORWARD, ZS_LAUNCH_NO_GRAD, element, name));
+  return result;
+}
+
+static void
+add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
+{
+  int64_t n = rows * columns, a = e->element;
+
+  kind->rows = rows;
+  kind->columns = columns;
+  kind->bytes = n * a;
+  kind->bytes32 = n * 4;
+  kind->row_bytes = rows * 4;
+  kind->weight_bytes = columns * a;
+  kind->buffer_bytes = zs_column_sum_buffer (rows, columns, (int) a, e->shape.sm_count,
+                                             &kind->semaphore_bytes);
+  kind->up = forward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm.to fp32");
+  kind->square = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 8, 4, "rmsnorm.pow");
+  kind->mean = forward (e, ZS_KERNEL_REDUCE_ROWS, n, n * 4, 4, "rmsnorm.mean");
+  kind->epsilon = forward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm.add eps");
+  kind->rsqrt = forward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm.rsqrt");
+  kind->scale = forward (e, ZS_KERNEL_BROADCAST, n, n * 8, 4, "rmsnorm.scale");
+  kind->down = forward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm.to 16 bit");
+  kind->weight = forward (e, ZS_KERNEL_BROADCAST, n, n * 2 * a, a, "rmsnorm.weight");
+  kind->weight_dx = backward (e, ZS_KERNEL_BROADCAST, n, n * 2 * a, a, "rmsnorm backward.weight");
+  kind->weight_dw = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "rmsnorm backward.weight product");
+  kind->sum_dw = backward (e, ZS_KERNEL_REDUCE_COLUMNS, n, n * a, a, "rmsnorm backward.weight sum");
+  kind->cast_up = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm backward.to fp32");
+  kind->multiply = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.product");
+  kind->row_sum = backward (e, ZS_KERNEL_REDUCE_ROWS, n, n * 4, 4, "rmsnorm backward.row sum");
+  kind->row_power = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.pow");
+  kind->row_scale = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.row scale");
+  kind->row_multiply = backward (e, ZS_KERNEL_TINY, rows, rows * 12, 4, "rmsnorm backward.row product");
+  kind->expand = backward (e, ZS_KERNEL_BROADCAST, n, n * 4, 4, "rmsnorm backward.expand");
+  kind->power = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 8, 4, "rmsnorm backward.pow");
+  kind->double_it = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 8, 4, "rmsnorm backward.twice");
+  kind->grad = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.gradient");
+  kind->add = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.add");
+  kind->cast_down = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm backward.to 16 bit");
+}
+
+static void
+add_adapter (ZsEmitter *e, ZsLinearKind *kind)
+{
+  int64_t t = e->tokens, r = e->shape.lora.rank, a = e->element;
+  int64_t b = zs_dtype_bytes (e->shape.lora.dtype), in = kind->in, out = kind->out;
+
+  kind->a_in_bytes = t * in * b;
+  kind->a_out_bytes = t * r * b;
+  kind->b_out_bytes = t * out * b;
+  kind->a_weight_bytes = in * r * b;
+  kind->b_weight_bytes = out * r * b;
+  kind->cast_in = forward (e, ZS_KERNEL_CAST, t * in, t * in * (a + b), b, "lora.to adapter");
+  kind->drop = forward (e, ZS_KERNEL_ELEMENTWISE, t * in, t * in * (2 * b + 1), b, "lora.dropout");
+  kind->a = forward_product (e, t, r, in, b, "lora_A");
+  kind->b = forward_product (e, t, out, r, b, "lora_B");
+  kind->scale = forward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * 2 * b, b, "lora.scale");
+  kind->add = forward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * (a + 2 * b), b, "lora.add");
+  kind->cast_out = forward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora.to base");
+  kind->cast_back = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora backward.to adapter");
+  kind->cast_base = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora backward.to base");
+  kind->scale_back = backward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * 2 * b, b, "lora backward.scale");
+  kind->b_wgrad = enter (e, product (out, r, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dW"));
+  kind->b_dgrad = enter (e, product (t, r, out, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dX"));
+  kind->a_wgrad = enter (e, product (r, in, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_A dW"));
+  kind->a_dgrad = enter (e, product (t, in, r, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_A dX"));
+  kind->drop_back = backward (e, ZS_KERNEL_ELEMENTWISE, t * in, t * in * (2 * b + 1), b,
+                              "lora backward.dropout");
+  kind->cast_in_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (a + b), b, "lora backward.to input");
+}
+
+static void
+add_linear (ZsEmitter *e, int which, ZsWhat what, const char *name, int64_t in, int64_t out, bool bias,
+            unsigned target)
+{
+  ZsLinearKind *kind = &e->linears[which];
+  int64_t t = e->tokens, a = e->element;
+  bool adapts = e->shape.lora.rank > 0;
+
+  kind->what = what;
+  kind->name = name;
+  kind->in = in;
+  kind->out = out;
+  kind->in_bytes = t * in * a;
+  kind->out_bytes = t * out * a;
+  kind->weight_bytes = in * out * a;
+  kind->bias = bias;
+  kind->trainable = !adapts;
+  kind->adapted = adapts && (e->shape.lora.targets & target) != 0;
+  kind->bias_bytes = out * a;
+  kind->bias_buffer = zs_column_sum_buffer (t, out, (int) a, e->shape.sm_count, &kind->bias_semaphores);
+  kind->product = forward_product (e, t, out, in, a, name);
+  kind->dgrad = enter (e, product (t, in, out, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, name));
+  kind->wgrad = enter (e, product (out, in, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, name));
+  kind->bias_sum = backward (e, ZS_KERNEL_REDUCE_COLUMNS, t * out, t * out * a, a, "bias sum");
+  kind->accumulate = backward (e, ZS_KERNEL_ELEMENTWISE, t * in, t * in * 3 * a, a, "sum of gradients");
+  if (kind->adapted)
+    add_adapter (e, kind);
+}
+
+static void
+add_linears (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+  int64_t h = s->hidden, q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
+  int64_t ffn = s->intermediate;
+  bool qkv = s->qkv_bias || s->attention_bias_all;
+
+  add_linear (e, ZS_Q, ZS_WHAT_Q, "q_proj", h, q, qkv, ZS_LINEAR_Q);
+  add_linear (e, ZS_K, ZS_WHAT_K, "k_proj", h, kv, qkv, ZS_LINEAR_K);
+  add_linear (e, ZS_V, ZS_WHAT_V, "v_proj", h, kv, qkv, ZS_LINEAR_V);
+  add_linear (e, ZS_O, ZS_WHAT_O, "o_proj", q, h, s->attention_bias_all, ZS_LINEAR_O);
+  add_linear (e, ZS_GATE, ZS_WHAT_GATE, "gate_proj", h, ffn, s->mlp_bias, ZS_LINEAR_GATE);
+  add_linear (e, ZS_UP, ZS_WHAT_UP, "up_proj", h, ffn, s->mlp_bias, ZS_LINEAR_UP);
+  add_linear (e, ZS_DOWN, ZS_WHAT_DOWN, "down_proj", ffn, h, s->mlp_bias, ZS_LINEAR_DOWN);
+  add_linear (e, ZS_HEAD, ZS_N_WHATS, "lm_head", h, s->vocabulary, false, 0);
+}
+
+static void
+add_rotary (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+  int64_t a = e->element, q = e->tokens * s->n_heads * s->head_dim, d = s->head_dim;
+  int64_t kv = e->tokens * s->n_kv_heads * s->head_dim, table = e->sequence * d;
+
+  e->k.rotary_mul_q = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "rotary.mul");
+  e->k.rotary_half_q = forward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary.neg");
+  e->k.rotary_cat_q = forward (e, ZS_KERNEL_COPY, q, q * 2 * a, a, "rotary.cat");
+  e->k.rotary_add_q = forward (e, ZS_KERNEL_BROADCAST, q, q * 3 * a, a, "rotary.add");
+  e->k.rotary_mul_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "rotary.mul");
+  e->k.rotary_half_k = forward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary.neg");
+  e->k.rotary_cat_k = forward (e, ZS_KERNEL_COPY, kv, kv * 2 * a, a, "rotary.cat");
+  e->k.rotary_add_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 3 * a, a, "rotary.add");
+  e->k.back_mul_q = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "rotary backward.mul");
+  e->k.back_half_q = backward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary backward.neg");
+  e->k.rotary_fill_q = backward (e, ZS_KERNEL_FILL, q, q * a, a, "rotary backward.fill");
+  e->k.rotary_copy_q = backward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary backward.copy");
+  e->k.back_add_q = backward (e, ZS_KERNEL_ELEMENTWISE, q, q * 3 * a, a, "rotary backward.add");
+  e->k.back_mul_k = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "rotary backward.mul");
+  e->k.back_half_k = backward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary backward.neg");
+  e->k.rotary_fill_k = backward (e, ZS_KERNEL_FILL, kv, kv * a, a, "rotary backward.fill");
+  e->k.rotary_copy_k = backward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary backward.copy");
+  e->k.back_add_k = backward (e, ZS_KERNEL_ELEMENTWISE, kv, kv * 3 * a, a, "rotary backward.add");
+  e->k.q_copy = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "q.contiguous");
+  e->k.k_copy = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "k.contiguous");
+  e->k.repeat = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "repeat_kv");
+  e->k.head_reduce = backward (e, ZS_KERNEL_REDUCE_COLUMNS, q, q * a, a, "repeat_kv backward");
+  e->k.table = forward (e, ZS_KERNEL_TINY, table, table * 8, 4, "rotary tables");
+  e->k.table_product = forward (e, ZS_KERNEL_TINY, table, table * 8, 4, "rotary tables.product");
+}
+
+static void
+add_attention (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+  int64_t a = e->element, d = s->head_dim, heads = s->n_heads, length = e->sequence;
+  int64_t scores = e->tokens * heads * length, q = e->tokens * heads * d;
+  double flops = 4.0 * (double) e->tokens * (double) length * (double) heads * (double) d;
+  ZsKernel kernel = { .kind = ZS_KERNEL_ATTENTION_FORWARD, .form = (uint8_t) e->shape.attention,
+                      .launch = ZS_LAUNCH_EAGER, .element_bytes = (uint8_t) a,
+                      .heads = (int32_t) heads, .kv_heads = (int32_t) s->n_kv_heads,
+                      .m = e->batch, .n = length, .k = d,
+                      .bytes = 2 * e->q_bytes + 2 * e->kv_bytes + e->lse_bytes,
+                      .flops = flops / 2, .name = "attention" };
+
+  e->k.attention.id[0] = enter (e, kernel);
+  kernel.launch = ZS_LAUNCH_NO_GRAD;
+  e->k.attention.id[1] = enter (e, kernel);
+  kernel.kind = ZS_KERNEL_ATTENTION_BACKWARD;
+  kernel.launch = ZS_LAUNCH_AUTOGRAD;
+  kernel.flops = flops / 2 * 2.5;
+  kernel.bytes = 5 * e->q_bytes + 4 * e->kv_bytes + 2 * e->lse_bytes;
+  kernel.name = "attention backward";
+  e->k.attention_back = enter (e, kernel);
+
+  /* written in operators: one product per head, given as one of all heads' rows */
+  int64_t rows = e->tokens * heads;
+  e->k.scores = forward_product (e, rows, length, d, a, "scores");
+  e->k.context = forward_product (e, rows, d, length, a, "context");
+  e->k.scores_dgrad = enter (e, product (rows, d, length, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, "scores"));
+  e->k.scores_wgrad = enter (e, product (rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "scores"));
+  e->k.context_dgrad = enter (e, product (rows, length, d, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
+  e->k.context_wgrad = enter (e, product (rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
+  e->k.scores_scale = forward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores.scale");
+  e->k.scores_mask = forward (e, ZS_KERNEL_BROADCAST, scores, scores * 2 * a, a, "scores.mask");
+  e->k.scores_up = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores.to fp32");
+  e->k.softmax = forward (e, ZS_KERNEL_SOFTMAX, scores, scores * 8, 4, "softmax");
+  e->k.scores_down = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores.to 16 bit");
+  e->k.context_copy = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "context.contiguous");
+  e->k.scores_cast = backward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores backward.cast");
+  e->k.softmax_back = backward (e, ZS_KERNEL_SOFTMAX, scores, scores * 12, 4, "softmax backward");
+  e->k.back_scores_scale = backward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores backward.scale");
+  e->k.back_context_copy = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "context backward.contiguous");
+  e->k.mask_fill = forward (e, ZS_KERNEL_ELEMENTWISE, e->tokens * length, e->tokens * length * (1 + a), a,
+                            "additive mask");
+}
+
+static void
+add_rest (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+  int64_t a = e->element, n = e->tokens * s->hidden, f = e->tokens * s->intermediate;
+  int64_t v = e->tokens * s->vocabulary, table = s->vocabulary * s->hidden;
+
+  e->k.embedding = forward (e, ZS_KERNEL_EMBEDDING, n, n * 2 * a, a, "embedding");
+  e->k.residual = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual");
+  e->k.residual_add = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual backward");
+  e->k.silu = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 2 * a, a, "silu");
+  e->k.product = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu * up");
+  e->k.silu_back = backward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu backward");
+  e->k.product_back = backward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu * up backward");
+  e->k.tiny = forward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
+  e->k.back_tiny = backward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
+  e->k.pad = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 16, 4, "labels.pad");
+  e->k.logits_up = forward (e, ZS_KERNEL_CAST, v, v * (a + 4), 4, "logits.to fp32");
+  e->k.log_softmax = forward (e, ZS_KERNEL_SOFTMAX, v, v * 8, 4, "log_softmax");
+  e->k.nll = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss");
+  e->k.fill_logits = backward (e, ZS_KERNEL_FILL, v, v * 4, 4, "nll_loss backward.fill");
+  e->k.nll_back = backward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss backward");
+  e->k.log_softmax_back = backward (e, ZS_KERNEL_SOFTMAX, v, v * 12, 4, "log_softmax backward");
+  e->k.logits_down = backward (e, ZS_KERNEL_CAST, v, v * (a + 4), 4, "logits backward.to 16 bit");
+  e->k.embedding_fill = backward (e, ZS_KERNEL_FILL, table, table * a, a, "embedding backward.fill");
+  e->k.embedding_back = backward (e, ZS_KERNEL_EMBEDDING_BACKWARD, n, n * 3 * a, a, "embedding backward");
+  e->k.embedding_sort = backward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 32, 4, "embedding backward.sort");
+  e->k.embedding_add = backward (e, ZS_KERNEL_ELEMENTWISE, table, table * 3 * a, a, "tied gradients");
+}
+
+void
+zs_emitter_add_kernels (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+
+  add_norm (e, &e->hidden_norm, e->tokens, s->hidden);
+  if (s->qk_norm) {
+    add_norm (e, &e->q_norm, e->tokens * s->n_heads, s->head_dim);
+    add_norm (e, &e->k_norm, e->tokens * s->n_kv_heads, s->head_dim);
+  }
+  add_linears (e);
+  add_rotary (e);
+  add_attention (e);
+  add_rest (e);
+}

@@ -1,0 +1,284 @@
+/* linear.c: nn.Linear, and peft's lora.Linear around it.  SPDX-License-Identifier: MIT
+ *
+ * The product's autograd node computes the weight's gradient first, then the input's; with a bias
+ * (addmm) the input's first.  DeepSpeed's memory-efficient linear computes the input's first, saves
+ * after its forward, and its result is no view.  An adapter adds, with its own casts,
+ *   result + lora_B (lora_A (dropout (x))) * scaling. */
+#include "config.h"
+
+#include "sim/model/emit-internal.h"
+
+ZsGradient
+zs_accumulate (ZsEmitter *e, ZsGradient old, ZsGradient new_gradient, int64_t bytes, uint32_t kernel)
+{
+  if (old.tensor == ZS_NO_TENSOR)
+    return new_gradient;
+  if (old.own) {
+    zs_run_back (e, kernel);
+    zs_drop (e, new_gradient.tensor);
+    return old;
+  }
+  ZsGradient sum = { zs_temporary (e, bytes), true };
+
+  zs_run_back (e, kernel);
+  zs_drop (e, old.tensor);
+  zs_drop (e, new_gradient.tensor);
+  return sum;
+}
+
+static bool
+efficient (const ZsEmitter *e)
+{
+  return e->hooks->linear_saves_no_weight;
+}
+
+/* x A^T B^T * scaling, added to BASE, which it takes. */
+static ZsTensor
+adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x, bool x_grad,
+                 ZsTensor base, ZsLinearSaved *saved, bool stop)
+{
+  bool cast = kind->a_in_bytes != kind->in_bytes;
+  ZsTensor input = zs_plan_ref (e->plan, x);
+
+  if (cast) {
+    zs_drop (e, input);
+    input = zs_activation (e, kind->a_in_bytes);
+    zs_run (e, kind->cast_in);
+  }
+  zs_enter (e, ids->dropout);
+  ZsTensor dropped = zs_plan_ref (e->plan, input);
+  if (e->shape.lora.dropout > 0) {
+    zs_drop (e, dropped);
+    ZsTensor mask = zs_activation (e, e->tokens * kind->in);
+    dropped = zs_activation (e, kind->a_in_bytes);
+    zs_run (e, kind->drop);
+    saved->mask = zs_save (e, mask, x_grad);
+    zs_drop (e, mask);
+  }
+  zs_leave (e, ids->dropout);
+  zs_enter (e, ids->a_module);
+  ZsTensor small = zs_activation (e, kind->a_out_bytes);
+  zs_touch_cublas (e);
+  zs_run (e, kind->a);
+  saved->a_input = zs_save (e, dropped, true);
+  saved->a_weight = zs_save (e, zs_weight_of (e, ids->a), x_grad);
+  zs_leave (e, ids->a_module);
+  zs_drop (e, dropped);
+  zs_enter (e, ids->b_module);
+  saved->a_output = zs_save (e, small, true);
+  saved->b_weight = zs_save (e, zs_weight_of (e, ids->b), true);
+  if (stop && !efficient (e)) {
+    zs_drop (e, small);
+    zs_drop (e, input);
+    zs_drop (e, base);
+    return ZS_NO_TENSOR;
+  }
+  ZsTensor wide = zs_temporary (e, kind->b_out_bytes);
+  zs_run (e, kind->b);
+  zs_leave (e, ids->b_module);
+  zs_drop (e, small);
+  if (stop) {
+    zs_drop (e, wide);
+    zs_drop (e, input);
+    zs_drop (e, base);
+    return ZS_NO_TENSOR;
+  }
+  ZsTensor scaled = zs_temporary (e, kind->b_out_bytes);
+  zs_run (e, kind->scale);
+  zs_drop (e, wide);
+  ZsTensor sum = zs_activation (e, kind->b_out_bytes);
+  zs_run (e, kind->add);
+  zs_drop (e, scaled);
+  zs_drop (e, base);
+  if (kind->b_out_bytes != kind->out_bytes) {
+    ZsTensor result = zs_activation (e, kind->out_bytes);
+
+    zs_run (e, kind->cast_out);
+    zs_drop (e, sum);
+    sum = result;
+  }
+  zs_drop (e, input);
+  return sum;
+}
+
+/* STOP: a recomputation ends here, at the last tensor that is saved; the result is then none. */
+ZsTensor
+zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x,
+                   bool x_grad, ZsLinearSaved *saved, bool stop)
+{
+  bool stop_here = stop && !kind->adapted;
+
+  zs_enter (e, ids->module);
+  saved->input = zs_save (e, x, kind->trainable || (efficient (e) && x_grad));
+  if (!efficient (e))
+    saved->weight = zs_save (e, zs_weight_of (e, ids->weight < 0 ? 0 : ids->weight), x_grad);
+  if (stop_here && !efficient (e))
+    return ZS_NO_TENSOR;
+  ZsTensor result = zs_activation (e, kind->out_bytes);
+  zs_touch_cublas (e);
+  zs_run (e, kind->product);
+  if (stop_here) {
+    zs_drop (e, result);
+    return ZS_NO_TENSOR;
+  }
+  if (kind->adapted) {
+    result = adapter_forward (e, kind, ids, x, x_grad, result, saved, stop);
+    if (stop)
+      return ZS_NO_TENSOR;
+  }
+  zs_leave (e, ids->module);
+  return result;
+}
+
+/* The adapter's part: takes nothing of GRADIENT but gives the base product its own share of it. */
+static ZsTensor
+adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor gradient,
+                  bool consume, bool x_grad, bool base_grad, ZsLinearSaved *saved, ZsGradient *total)
+{
+  ZsTensor wide = gradient, base = gradient;
+  bool cast = kind->b_out_bytes != kind->out_bytes;
+
+  if (cast) {
+    wide = zs_temporary (e, kind->b_out_bytes);
+    zs_run_back (e, kind->cast_back);
+    if (consume)
+      zs_drop (e, gradient);
+    base = ZS_NO_TENSOR;
+    if (base_grad) {
+      base = zs_temporary (e, kind->out_bytes);
+      zs_run_back (e, kind->cast_base);
+    }
+  }
+  ZsTensor scaled = zs_temporary (e, kind->b_out_bytes);
+  zs_run_back (e, kind->scale_back);
+  if (cast)
+    zs_drop (e, wide);
+
+  zs_enter_back (e, ids->b_module);
+  if (e->pending != NULL)
+    zs_recompute_now (e);
+  ZsTensor db = zs_new (e, kind->b_weight_bytes, ZS_CATEGORY_GRADIENTS);
+  zs_run_back (e, kind->b_wgrad);
+  ZsTensor small = zs_temporary (e, kind->a_out_bytes);
+  zs_run_back (e, kind->b_dgrad);
+  if (e->popped) {
+    zs_release (e, &saved->a_output);
+    zs_release (e, &saved->b_weight);
+  }
+  zs_drop (e, scaled);
+  zs_release (e, &saved->b_weight);
+  zs_release (e, &saved->a_output);
+  zs_give_gradient (e, ids->b, db);
+  zs_leave_back (e, ids->b_module);
+
+  zs_enter_back (e, ids->a_module);
+  ZsTensor da = zs_new (e, kind->a_weight_bytes, ZS_CATEGORY_GRADIENTS);
+  zs_run_back (e, kind->a_wgrad);
+  ZsGradient to_x = { ZS_NO_TENSOR, false };
+  if (x_grad) {
+    to_x.tensor = zs_temporary (e, kind->a_in_bytes);
+    zs_run_back (e, kind->a_dgrad);
+  }
+  if (e->popped) {
+    zs_release (e, &saved->a_input);
+    zs_release (e, &saved->a_weight);
+  }
+  zs_drop (e, small);
+  zs_release (e, &saved->a_weight);
+  zs_release (e, &saved->a_input);
+  zs_give_gradient (e, ids->a, da);
+  zs_leave_back (e, ids->a_module);
+  if (!x_grad)
+    return base;
+
+  if (e->shape.lora.dropout > 0) {
+    ZsTensor before = zs_temporary (e, kind->a_in_bytes);
+
+    zs_run_back (e, kind->drop_back);
+    if (e->popped)
+      zs_release (e, &saved->mask);
+    zs_drop (e, to_x.tensor);
+    zs_release (e, &saved->mask);
+    to_x = (ZsGradient) { before, true };
+  }
+  if (kind->a_in_bytes != kind->in_bytes) {
+    ZsTensor before = zs_temporary (e, kind->in_bytes);
+
+    zs_run_back (e, kind->cast_in_back);
+    zs_drop (e, to_x.tensor);
+    to_x = (ZsGradient) { before, true };
+  }
+  *total = zs_accumulate (e, *total, to_x, kind->in_bytes, kind->accumulate);
+  return base;
+}
+
+static ZsTensor
+bias_gradient (ZsEmitter *e, const ZsLinearKind *kind)
+{
+  ZsTensor result = zs_new (e, kind->bias_bytes, ZS_CATEGORY_GRADIENTS);
+  ZsTensor buffer = zs_new (e, kind->bias_buffer, ZS_CATEGORY_WORKSPACE);
+  ZsTensor semaphores = zs_new (e, kind->bias_semaphores, ZS_CATEGORY_WORKSPACE);
+
+  zs_run_back (e, kind->bias_sum);
+  zs_drop (e, semaphores);
+  zs_drop (e, buffer);
+  return result;
+}
+
+/* Adds the input's gradient to *TOTAL.  GRADIENT is dropped at its place if CONSUME. */
+void
+zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor gradient,
+                    bool consume, bool x_grad, ZsLinearSaved *saved, ZsGradient *total)
+{
+  ZsTensor dw = ZS_NO_TENSOR, dbias = ZS_NO_TENSOR, dx = ZS_NO_TENSOR;
+  bool base_grad = x_grad || kind->trainable;
+  bool input_first = efficient (e) || kind->bias;
+
+  zs_enter_back (e, ids->module);
+  if (kind->adapted) {
+    ZsTensor base = adapter_backward (e, kind, ids, gradient, consume, x_grad, base_grad, saved, total);
+
+    if (base != gradient)
+      consume = true;
+    gradient = base;
+  }
+  if (e->pending != NULL)
+    zs_recompute_now (e);
+  if (base_grad) {
+    if (x_grad && input_first) {
+      dx = zs_temporary (e, kind->in_bytes);
+      zs_touch_cublas (e);
+      zs_run_back (e, kind->dgrad);
+    }
+    if (kind->trainable) {
+      dw = zs_new (e, kind->weight_bytes, ZS_CATEGORY_GRADIENTS);
+      zs_touch_cublas (e);
+      zs_run_back (e, kind->wgrad);
+    }
+    if (x_grad && !input_first) {
+      dx = zs_temporary (e, kind->in_bytes);
+      zs_touch_cublas (e);
+      zs_run_back (e, kind->dgrad);
+    }
+    if (e->popped) {
+      zs_release (e, &saved->input);
+      zs_release (e, &saved->weight);
+    }
+    if (kind->bias && kind->trainable)
+      dbias = bias_gradient (e, kind);
+  }
+  if (consume)
+    zs_drop (e, gradient);
+  zs_release (e, &saved->weight);
+  zs_release (e, &saved->input);
+  if (dw != ZS_NO_TENSOR && ids->weight < 0)
+    e->tied_gradient = dw;   /* waits for the embedding's own */
+  else if (dw != ZS_NO_TENSOR)
+    zs_give_gradient (e, ids->weight, dw);
+  if (dbias != ZS_NO_TENSOR)
+    zs_give_gradient (e, ids->bias, dbias);
+  if (dx != ZS_NO_TENSOR)
+    *total = zs_accumulate (e, *total, (ZsGradient) { dx, efficient (e) }, kind->in_bytes,
+                            kind->accumulate);
+  zs_leave_back (e, ids->module);
+}

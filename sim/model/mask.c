@@ -1,0 +1,132 @@
+/* mask.c: positions and masks at the beginning of a forward (transformers 5.17, masking_utils.py).
+ * SPDX-License-Identifier: MIT
+ *
+ * Without a mask, sdpa needs none; transformers still looks for packed sequences in the positions.
+ * All of it is small but for the [batch, 1, sequence, sequence] mask. */
+#include "config.h"
+
+#include "sim/model/emit-internal.h"
+
+enum { INTEGER = 8, SCAN_STORAGE = 1279 /* cub's, for one row; torch 2.11 */ };
+
+static ZsTensor
+small (ZsEmitter *e, int64_t bytes)
+{
+  ZsTensor tensor = zs_temporary (e, bytes);
+
+  zs_run (e, e->k.tiny);
+  return tensor;
+}
+
+/* Position ids: arange, then + offset. */
+static ZsTensor
+positions (ZsEmitter *e)
+{
+  ZsTensor range = small (e, e->sequence * INTEGER);
+  ZsTensor shifted = small (e, e->sequence * INTEGER);
+
+  zs_drop (e, range);
+  return shifted;
+}
+
+/* find_packed_sequence_indices: differences of the positions, their running sum, and a question that
+ * the host waits for. */
+static void
+look_for_packing (ZsEmitter *e)
+{
+  int64_t tokens = e->tokens;
+  ZsTensor first = small (e, e->batch * INTEGER);
+  ZsTensor joined = small (e, e->batch * (e->sequence + 1) * INTEGER);
+  ZsTensor difference = small (e, tokens * INTEGER);
+  zs_drop (e, joined);
+  ZsTensor breaks = small (e, tokens);
+  ZsTensor sum = small (e, tokens * INTEGER);
+  ZsTensor wide = small (e, tokens * INTEGER);
+  if (e->batch == 1)
+    zs_drop (e, small (e, SCAN_STORAGE));
+  zs_drop (e, wide);
+  zs_drop (e, breaks);
+  ZsTensor last = small (e, e->batch);
+  ZsTensor all = small (e, 1);
+  zs_plan_copy (e->plan, ZS_COPY_GPU_TO_HOST, 1, ZS_FLAG_BLOCKING | ZS_FLAG_DATA_WAIT);
+  zs_drop (e, last);
+  zs_drop (e, all);
+  zs_drop (e, first);
+  zs_drop (e, difference);
+  zs_drop (e, sum);
+}
+
+/* mask.all (): may the mask be left out? */
+static void
+ask_mask (ZsEmitter *e)
+{
+  ZsTensor a = small (e, INTEGER), b = small (e, e->tokens * INTEGER);
+
+  zs_drop (e, b);
+  ZsTensor c = small (e, 1);
+  zs_plan_copy (e->plan, ZS_COPY_GPU_TO_HOST, 1, ZS_FLAG_BLOCKING | ZS_FLAG_DATA_WAIT);
+  zs_drop (e, a);
+  zs_drop (e, c);
+}
+
+static ZsTensor
+boolean_mask (ZsEmitter *e, bool padded)
+{
+  int64_t square = e->sequence * e->sequence;
+  ZsTensor batch = small (e, e->batch * INTEGER), head = small (e, INTEGER);
+  ZsTensor rows = positions (e), columns = positions (e), result;
+
+  if (!padded) {
+    result = small (e, square);
+  } else {
+    ZsTensor one = small (e, 1), causal = small (e, square), both = small (e, square);
+    zs_drop (e, causal);
+    zs_drop (e, one);
+    ZsTensor index = small (e, e->tokens * INTEGER), other = small (e, e->tokens * INTEGER);
+    ZsTensor picked = small (e, e->tokens);
+    zs_drop (e, other);
+    zs_drop (e, index);
+    result = zs_new (e, e->batch * square, ZS_CATEGORY_INPUT);
+    zs_run (e, e->k.tiny);
+    zs_drop (e, picked);
+    zs_drop (e, both);
+  }
+  zs_drop (e, batch);
+  zs_drop (e, head);
+  zs_drop (e, rows);
+  zs_drop (e, columns);
+  return result;
+}
+
+/* Sets e->position_ids and e->mask. */
+void
+zs_mask_forward (ZsEmitter *e)
+{
+  bool padded = e->shape.attention_mask, eager = e->shape.attention == ZS_ATTENTION_EAGER;
+  ZsTensor given = ZS_NO_TENSOR;
+
+  zs_plan_set_label (e->plan, e->label_mask);
+  e->position_ids = positions (e);
+  if (padded)
+    given = small (e, e->tokens);
+  else
+    look_for_packing (e);
+  if (padded && !eager) {
+    ask_mask (e);
+    ask_mask (e);
+  }
+  if (!padded && !eager)
+    return;
+  e->mask = boolean_mask (e, padded);
+  if (eager) {   /* additive, in the model's dtype */
+    ZsTensor zero = small (e, e->element), lowest = small (e, e->element);
+    ZsTensor mask = zs_new (e, e->tokens * e->sequence * e->element, ZS_CATEGORY_INPUT);
+
+    zs_run (e, e->k.tiny);
+    zs_drop (e, lowest);
+    zs_drop (e, zero);
+    zs_drop (e, e->mask);
+    e->mask = mask;
+  }
+  zs_drop (e, given);
+}

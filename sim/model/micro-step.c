@@ -1,0 +1,185 @@
+/* micro-step.c: forward and backward of the whole model.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/model/emit-internal.h"
+
+enum { INTEGER = 8, FP32 = 4 };
+
+void
+zs_emit_inputs (ZsEmitter *e)
+{
+  zs_plan_set_label (e->plan, e->label_inputs);
+  e->ids = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
+}
+
+static ZsTensor
+layers_forward (ZsEmitter *e, ZsTensor x)
+{
+  for (int64_t i = 0; i < e->model->shape.n_layers; i++) {
+    ZsLayer *layer = &e->layers[i];
+    ZsTensor next = layer->checkpointed ? zs_checkpoint_forward (e, layer, x)
+                                        : zs_layer_forward (e, layer, x, false);
+
+    zs_drop (e, x);
+    x = next;
+  }
+  return x;
+}
+
+void
+zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
+{
+  ZsTensor old_loss = e->loss, old_outputs = e->outputs;
+
+  if (e->hooks->before_forward_pass != NULL)
+    e->hooks->before_forward_pass (e->hooks->self, e->plan, step, micro_step, boundary);
+  e->thread = 0;
+  e->keep = true;
+  zs_plan_set_label (e->plan, e->label_embedding);
+  zs_enter (e, e->top);
+  zs_enter (e, e->inner);
+  zs_enter (e, e->embedding);
+  ZsTensor embeddings = zs_activation (e, e->hidden);
+  zs_run (e, e->k.embedding);
+  zs_leave (e, e->embedding);
+  zs_mask_forward (e);
+  zs_rotary_tables (e);
+  ZsTensor x = layers_forward (e, zs_plan_ref (e->plan, embeddings));
+  zs_plan_set_label (e->plan, e->label_final_norm);
+  ZsTensor hidden = zs_norm_forward (e, &e->hidden_norm, x, e->final_norm, e->final_grad, &e->final_saved);
+  zs_drop (e, x);
+  zs_leave (e, e->inner);
+  zs_release (e, &e->position_ids);
+  zs_drop (e, embeddings);
+  zs_release (e, &e->mask);
+  zs_release (e, &e->cos);
+  zs_release (e, &e->sin);
+  zs_loss_forward (e, hidden);
+  zs_drop (e, hidden);
+  zs_leave (e, e->top);
+  if (e->hooks->after_forward_pass != NULL)
+    e->hooks->after_forward_pass (e->hooks->self, e->plan);
+  if (e->shape.keep_outputs)
+    zs_drop (e, old_outputs);
+  zs_drop (e, old_loss);
+  if (!e->shape.keep_outputs)
+    zs_release (e, &e->outputs);
+}
+
+void
+zs_emit_drop_outputs (ZsEmitter *e)
+{
+  zs_release (e, &e->outputs);
+  zs_release (e, &e->loss);
+}
+
+/* Rows that the sorted path of embedding_dense_backward handles in one piece, and the size from which
+ * it is taken.  Source: ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu. */
+enum { ROWS_PER_PIECE = 10, SORT_FROM = 3073, SCAN_STORAGE = 1279, SORT_STORAGE = 17919 };
+
+static ZsTensor
+embedding_gradient (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+  int64_t t = e->tokens, ids = t * INTEGER, bytes = s->vocabulary * s->hidden * e->element;
+
+  if (t < SORT_FROM) {
+    ZsTensor gradient = zs_new (e, bytes, ZS_CATEGORY_GRADIENTS);
+
+    zs_run_back (e, e->k.embedding_fill);
+    zs_run_back (e, e->k.embedding_back);
+    return gradient;
+  }
+  ZsTensor sorted = zs_temporary (e, ids), original = zs_temporary (e, ids);
+  ZsTensor range = zs_temporary (e, ids);
+  ZsTensor storage = zs_temporary (e, 2 * ids + SORT_STORAGE);
+  zs_run_back (e, e->k.embedding_sort);
+  zs_drop (e, storage);
+  zs_drop (e, range);
+  ZsTensor gradient = zs_new (e, bytes, ZS_CATEGORY_GRADIENTS);
+  zs_run_back (e, e->k.embedding_fill);
+  ZsTensor offsets = zs_temporary (e, ids), count = zs_temporary (e, INTEGER);
+  ZsTensor unique = zs_temporary (e, ids);
+  storage = zs_temporary (e, SCAN_STORAGE);
+  zs_run_back (e, e->k.embedding_sort);
+  zs_drop (e, storage);
+  zs_drop (e, unique);
+  int64_t segments = MIN (t, s->vocabulary), pieces = t / ROWS_PER_PIECE + segments;
+  ZsTensor partials = zs_temporary (e, segments * INTEGER);
+  ZsTensor partial_offsets = zs_temporary (e, segments * INTEGER);
+  storage = zs_temporary (e, SCAN_STORAGE);
+  zs_run_back (e, e->k.embedding_sort);
+  zs_drop (e, storage);
+  ZsTensor piece_count = zs_temporary (e, INTEGER), piece_offsets = zs_temporary (e, pieces * INTEGER);
+  ZsTensor sums = zs_temporary (e, pieces * ((s->hidden + 31) / 32 * 32) * FP32);
+  zs_run_back (e, e->k.embedding_back);
+  zs_drop (e, sums);
+  zs_drop (e, piece_offsets);
+  zs_drop (e, piece_count);
+  zs_drop (e, partial_offsets);
+  zs_drop (e, partials);
+  zs_drop (e, count);
+  zs_drop (e, offsets);
+  zs_drop (e, original);
+  zs_drop (e, sorted);
+  return gradient;
+}
+
+static void
+embedding_backward (ZsEmitter *e, ZsTensor gradient)
+{
+  int32_t parameter = e->model->modules[e->embedding].first_parameter;
+
+  zs_plan_set_label (e->plan, e->label_embedding);
+  zs_enter_back (e, e->embedding);
+  ZsTensor result = embedding_gradient (e);
+  zs_drop (e, gradient);
+  if (e->tied_gradient != ZS_NO_TENSOR) {
+    /* the head's gradient waits at the same accumulator; seen through a transposition, so that the sum
+     * is a new tensor, but for DeepSpeed's linear */
+    ZsGradient sum = { e->tied_gradient, e->hooks->linear_saves_no_weight };
+
+    e->tied_gradient = ZS_NO_TENSOR;
+    sum = zs_accumulate (e, sum, (ZsGradient) { result, true },
+                         e->model->parameters[parameter].elements * e->element, e->k.embedding_add);
+    result = sum.tensor;
+  }
+  zs_give_gradient (e, parameter, result);
+}
+
+void
+zs_emit_backward (ZsEmitter *e)
+{
+  if (e->hooks->before_backward_pass != NULL)
+    e->hooks->before_backward_pass (e->hooks->self, e->plan);
+  e->thread = 1;
+  zs_plan_set_label (e->plan, e->label_root);
+  ZsTensor root = zs_temporary (e, FP32);
+  zs_run_back (e, e->k.back_tiny);
+  zs_enter_back (e, e->top);
+  ZsGradient gradient = zs_loss_backward (e);
+  if (gradient.tensor != ZS_NO_TENSOR) {
+    zs_plan_set_label (e->plan, e->label_final_norm);
+    zs_enter_back (e, e->inner);
+    gradient.tensor = zs_norm_backward (e, &e->hidden_norm, gradient, e->final_norm, e->final_grad,
+                                        &e->final_saved, NULL);
+    gradient.own = true;
+    for (int64_t i = e->model->shape.n_layers - 1; i >= 0 && gradient.tensor != ZS_NO_TENSOR; i--) {
+      ZsLayer *layer = &e->layers[i];
+
+      gradient = layer->checkpointed ? zs_checkpoint_backward (e, layer, gradient)
+                                     : zs_layer_backward (e, layer, gradient);
+    }
+    if (gradient.tensor != ZS_NO_TENSOR) {
+      if (e->embedding_trains)
+        embedding_backward (e, gradient.tensor);
+      else
+        zs_drop (e, gradient.tensor);
+    }
+  }
+  zs_plan_set_label (e->plan, e->label_root);
+  zs_drop (e, root);
+  e->thread = 0;
+  if (e->hooks->after_backward_pass != NULL)
+    e->hooks->after_backward_pass (e->hooks->self, e->plan);
+}

@@ -1,0 +1,185 @@
+/* plain.c: a model on one GPU and torch.optim.  SPDX-License-Identifier: MIT
+ *
+ * The model is built on the GPU in its dtype (parameters in the order of the constructors, the rotary
+ * module's frequencies among them), or moved there after a cast.  The first gradient of a parameter
+ * becomes its .grad; later ones are added in place. */
+#include "config.h"
+
+#include "sim/model/optimizer.h"
+#include "sim/model/plain.h"
+
+typedef struct {
+  ZsHooks        hooks;
+  const ZsModel *model;
+  ZsStepShape    shape;
+  ZsPlan        *plan;
+  ZsTensor      *weights, *gradients;    /* by parameter */
+  ZsAdamW       *adam;
+  uint32_t       label;
+  uint32_t      *add_kernels;            /* .grad += */
+} Plain;
+
+static ZsTensor
+frequencies (Plain *plain)
+{
+  int64_t half = plain->model->shape.head_dim / 2;
+
+  return zs_plan_alloc (plain->plan, half * (plain->shape.cast_model ? zs_dtype_bytes (plain->shape.dtype) : 4),
+                        ZS_CATEGORY_INPUT);
+}
+
+/* inv_freq and original_inv_freq; built on the GPU they leave temporaries. */
+static void
+load_rotary (Plain *plain)
+{
+  ZsPlan *plan = plain->plan;
+
+  if (plain->shape.cast_model) {
+    frequencies (plain);
+    frequencies (plain);
+    return;
+  }
+  ZsTensor range = frequencies (plain), wide = frequencies (plain);
+  zs_plan_unref (plan, range);
+  ZsTensor exponent = frequencies (plain);
+  ZsTensor base = zs_plan_alloc (plan, 8, ZS_CATEGORY_TEMPORARY);
+  zs_plan_unref (plan, base);
+  zs_plan_unref (plan, wide);
+  ZsTensor power = frequencies (plain);
+  frequencies (plain);   /* inv_freq */
+  zs_plan_unref (plan, power);
+  zs_plan_unref (plan, exponent);
+  frequencies (plain);   /* original_inv_freq */
+}
+
+static bool
+is_adapter (const ZsModel *model, int32_t parameter)
+{
+  ZsModuleKind kind = model->modules[model->parameters[parameter].module].kind;
+
+  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
+}
+
+static void
+load (void *self, ZsPlan *plan)
+{
+  Plain *plain = self;
+  const ZsModel *model = plain->model;
+
+  zs_plan_set_label (plan, plain->label);
+  for (int32_t i = 0; i < model->n_parameters; i++) {
+    const ZsParameter *parameter = &model->parameters[i];
+
+    if (is_adapter (model, i))
+      continue;
+    plain->weights[i] = zs_plan_alloc (plan, parameter->elements * zs_dtype_bytes (parameter->dtype),
+                                       ZS_CATEGORY_PARAMETERS);
+    if (model->modules[parameter->module].kind == ZS_MODULE_FINAL_NORM)
+      load_rotary (plain);
+  }
+}
+
+/* peft: adapters are made in the base's dtype, and cast to fp32 at the end. */
+static void
+init (void *self, ZsPlan *plan)
+{
+  Plain *plain = self;
+  const ZsModel *model = plain->model;
+
+  zs_plan_set_label (plan, plain->label);
+  for (int32_t i = 0; i < model->n_parameters; i++)
+    if (is_adapter (model, i))
+      plain->weights[i] = zs_plan_alloc (plan, model->parameters[i].elements
+                                                 * zs_dtype_bytes (model->parameters[i].dtype),
+                                         ZS_CATEGORY_PARAMETERS);
+}
+
+static void
+gradient (void *self, ZsPlan *plan, int32_t parameter, ZsTensor tensor)
+{
+  Plain *plain = self;
+
+  if (plain->gradients[parameter] == ZS_NO_TENSOR) {
+    plain->gradients[parameter] = tensor;
+    return;
+  }
+  zs_plan_launch (plan, plain->add_kernels[parameter]);
+  zs_plan_unref (plan, tensor);
+}
+
+static ZsTensor
+weight (void *self, int32_t parameter)
+{
+  return ((Plain *) self)->weights[parameter];
+}
+
+static void
+step (void *self, ZsPlan *plan, int number)
+{
+  Plain *plain = self;
+
+  (void) number;
+  if (plain->shape.clip)
+    zs_adamw_clip (plain->adam);
+  zs_adamw_step (plain->adam);
+  for (int32_t i = 0; i < plain->model->n_parameters; i++) {
+    zs_plan_unref (plan, plain->gradients[i]);
+    plain->gradients[i] = ZS_NO_TENSOR;
+  }
+}
+
+static void
+free_plain (void *self)
+{
+  Plain *plain = self;
+
+  g_free (plain->weights);
+  g_free (plain->gradients);
+  g_free (plain->add_kernels);
+  zs_adamw_free (plain->adam);
+  g_free (plain);
+}
+
+ZsHooks *
+zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan)
+{
+  Plain *plain = g_new0 (Plain, 1);
+  gsize n = (gsize) model->n_parameters;
+  g_autofree int64_t *elements = g_new (int64_t, n);
+  g_autofree ZsDtype *dtypes = g_new (ZsDtype, n);
+  int trained = 0;
+
+  plain->model = model;
+  plain->shape = *shape;
+  plain->plan = plan;
+  plain->weights = g_new (ZsTensor, n);
+  plain->gradients = g_new (ZsTensor, n);
+  plain->add_kernels = g_new0 (uint32_t, n);
+  plain->label = zs_plan_label (plan, -1, "model");
+  for (gsize i = 0; i < n; i++) {
+    const ZsParameter *parameter = &model->parameters[i];
+    int64_t element = zs_dtype_bytes (parameter->dtype);
+
+    plain->weights[i] = plain->gradients[i] = ZS_NO_TENSOR;
+    if (!parameter->trainable)
+      continue;
+    elements[trained] = parameter->elements;
+    dtypes[trained++] = parameter->dtype;
+    ZsKernel kernel = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_AUTOGRAD,
+                        .element_bytes = (uint8_t) element, .n = parameter->elements,
+                        .bytes = parameter->elements * 3 * element,
+                        .flops = (double) parameter->elements, .name = "accumulate gradient" };
+    plain->add_kernels[i] = zs_plan_kernel (plan, &kernel);
+  }
+  plain->adam = zs_adamw_new (plan, shape->optimizer, trained, elements, dtypes);
+  plain->hooks = (ZsHooks) { .self = plain, .load = load, .init = init, .gradient = gradient,
+                             .weight = weight, .step = step, .free = free_plain };
+  return &plain->hooks;
+}
+
+void
+zs_hooks_free (ZsHooks *hooks)
+{
+  if (hooks != NULL && hooks->free != NULL)
+    hooks->free (hooks->self);
+}

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+# Programs that hold plans against recordings; built by make check.
+check_LTLIBRARIES += libtesttools.la
+libtesttools_la_SOURCES = tests/tools/history.c tests/tools/history.h tests/tools/training.c \
+  tests/tools/training.h
+TOOL_LIBS = libtesttools.la $(TEST_LIBS) $(ZLIB_LIBS) $(JANSSON_LIBS)
+
+check_PROGRAMS += tests/tools/compare-plan
+tests_tools_compare_plan_SOURCES = tests/tools/compare-plan.c
+tests_tools_compare_plan_LDADD = $(TOOL_LIBS)

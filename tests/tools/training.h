@@ -1,0 +1,19 @@
+/* training.h: a measured run's settings as a ZsTraining.  SPDX-License-Identifier: MIT
+ *
+ * The measured runs are named by keys and values, in JSON or in CSV; one setter serves both. */
+#pragma once
+
+#include <jansson.h>
+
+#include "sim/job/job.h"
+
+/* One H200, torch 2.11, transformers 5.17, DeepSpeed 0.14.4, phases synchronised. */
+void test_training_init (ZsTraining *training);
+/* KEY as in trace_runs.jsonl or memory.csv; unknown keys and empty values are ignored. */
+void test_training_set (ZsTraining *training, const char *key, const char *value);
+/* After the last set: what depends on several keys. */
+void test_training_finish (ZsTraining *training);
+/* A line of trace_runs.jsonl. */
+void test_training_from_json (ZsTraining *training, json_t *run);
+/* A configuration line of tests/data/steps. */
+void test_training_from_step (ZsTraining *training, json_t *run);
