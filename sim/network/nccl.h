@@ -29,7 +29,7 @@ const char *zs_algorithm_name (ZsAlgorithm algorithm);   /* "ring", "nvls-tree" 
 const char *zs_protocol_name (ZsProtocol protocol);      /* "ll128" */
 
 typedef struct {
-  int         version;         /* 22100 for 2.21.0, as ncclGetVersion; 0: the newest known */
+  ZsVersion   version;         /* 0: the newest known */
   const char *const *environment;   /* "NCCL_ALGO=Ring" ..., NULL at the end; NULL: nothing set */
   bool        average;         /* reductions are ncclAvg: no NVLS */
   bool        no_calibration;  /* NCCL's own estimate as the time */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "sim/base/time.h"
+#include "sim/base/version.h"
 #include "sim/hardware/gpu.h"
 #include "sim/hardware/host.h"
 #include "sim/plan/instruction.h"
@@ -107,6 +108,8 @@ typedef struct {
   int      n_links;
   int      n_gpus, n_nics, n_cpus;
   int     *gpus;             /* part of GPU g */
+  int     *nvlinks;          /* n_gpus x n_gpus: bonded set, or to the NVSwitch */
+  uint8_t *pcie_paths;       /* n_gpus x n_gpus: ZsPathType without NVLink */
   int     *nics, *cpus;
   bool     ideal;            /* bytes between GPUs take no time */
   bool     virtual_machine;  /* the tree is not known: every GPU sits on a CPU of its own for NCCL */
