@@ -41,6 +41,7 @@ typedef enum { ZS_NCCL_GPU, ZS_NCCL_PCI, ZS_NCCL_NVS, ZS_NCCL_CPU, ZS_NCCL_NIC, 
 typedef struct {
   int        from, to;     /* nodes */
   ZsPathType type;         /* NVLINK, C2C, PIX (PCIe), SYS, SELF (to the network) */
+  int        link;         /* of the topology; -1 to the network */
   double     rate;         /* what is left while searching */
 } ZsNcclEdge;
 

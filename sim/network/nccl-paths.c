@@ -26,16 +26,18 @@ add_node (ZsNcclSystem *system, ZsNcclType type, int part)
 }
 
 static void
-add_edge (ZsNcclSystem *system, int from, int to, ZsPathType type, double rate)
+add_edge (ZsNcclSystem *system, int from, int to, ZsPathType type, double rate, int link)
 {
   system->edges = g_renew (ZsNcclEdge, system->edges, system->n_edges + 1);
-  system->edges[system->n_edges++] = (ZsNcclEdge) { .from = from, .to = to, .type = type, .rate = rate };
+  system->edges[system->n_edges++] = (ZsNcclEdge) { .from = from, .to = to, .type = type,
+                                                       .rate = rate, .link = link };
 }
 
 /* The edges as this version of NCCL rates them. */
 static void
-add_link_edge (ZsNcclSystem *system, const ZsLink *link, const int *node_of)
+add_link_edge (ZsNcclSystem *system, int number, const int *node_of)
 {
+  const ZsLink *link = &system->topology->links[number];
   const ZsPart *from = &system->topology->parts[link->from], *to = &system->topology->parts[link->to];
   ZsVersion version = system->environment->version;
   int a = node_of[link->from], b = node_of[link->to];
@@ -47,18 +49,19 @@ add_link_edge (ZsNcclSystem *system, const ZsLink *link, const int *node_of)
     int capability = from->kind == ZS_PART_GPU ? from->compute_capability : to->compute_capability;
 
     add_edge (system, a, b, ZS_PATH_NVLINK,
-              gigabytes (zs_nvlink_nccl_rate (capability, link->count, version)));
+              gigabytes (zs_nvlink_nccl_rate (capability, link->count, version)), number);
     break;
   }
   case ZS_LINK_C2C:
-    add_edge (system, a, b, ZS_PATH_C2C, gigabytes (link->nccl_rate));
+    add_edge (system, a, b, ZS_PATH_C2C, gigabytes (link->nccl_rate), number);
     break;
   case ZS_LINK_PCIE:
-    add_edge (system, a, b, ZS_PATH_PIX, gigabytes (link->nccl_rate));
+    add_edge (system, a, b, ZS_PATH_PIX, gigabytes (link->nccl_rate), number);
     break;
   case ZS_LINK_SOCKET:
     add_edge (system, a, b, ZS_PATH_SYS,
-              gigabytes (zs_socket_nccl_rate (from->vendor, from->family, from->model, version)));
+              gigabytes (zs_socket_nccl_rate (from->vendor, from->family, from->model, version)),
+              number);
     break;
   default:
     break;
@@ -399,11 +402,11 @@ zs_nccl_system_new (const ZsTopology *topology, const int *gpus, int n_gpus, boo
     system->nodes[net].latency = (double) topology->network.latency / 1e6;
     system->nodes[net].nic = i;
     system->nets[system->n_nets++] = net;
-    add_edge (system, nic, net, ZS_PATH_SELF, gigabytes (part->nic_rate));
-    add_edge (system, net, nic, ZS_PATH_SELF, gigabytes (part->nic_rate));
+    add_edge (system, nic, net, ZS_PATH_SELF, gigabytes (part->nic_rate), -1);
+    add_edge (system, net, nic, ZS_PATH_SELF, gigabytes (part->nic_rate), -1);
   }
   for (int l = 0; l < topology->n_links; l++)
-    add_link_edge (system, &topology->links[l], node_of);
+    add_link_edge (system, l, node_of);
   sort_edges (system);
 
   system->paths = g_new (ZsNcclPath, system->n_nodes * system->n_nodes);

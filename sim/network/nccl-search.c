@@ -412,8 +412,9 @@ lay_from_nets (Search *search, int64_t *budget)
   ZsNcclSystem *system = search->system;
   ZsNcclGraph *graph = search->graph;
   int rate = (int) graph->rate_inter, c = graph->n_channels;   /* whole GB/s, as in search.cc */
+  bool tried = false;
 
-  for (int i = 0; i < system->n_nets; i++) {
+  for (int i = 0; i < system->n_nets && !tried; i++) {
     int n = (c + i) % system->n_nets, net = system->nets[n];
     ZsNcclNode *node = &system->nodes[net];
 
@@ -433,6 +434,7 @@ lay_from_nets (Search *search, int64_t *budget)
           head &= graph->intra[k][0] != g;
         if (head && zs_nccl_path (system, net, system->gpus[g])->type <= graph->type_inter) {
           try_gpu (search, net, g, 0, search->back_to_net, search->back_to_first, ORDER_FREE, budget);
+          tried = true;   /* NVLS looks for heads alone: the first NIC that has one */
           break;
         }
       }

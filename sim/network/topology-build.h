@@ -32,6 +32,11 @@ ZsPathType zs_topology_pcie_path_type (const ZsTopology *topology, int from, int
 
 #define ZS_PCIE_KINDS (1u << ZS_LINK_PCIE | 1u << ZS_LINK_SOCKET | 1u << ZS_LINK_C2C)
 
+/* NVLinks as the GPU usually has them (module: NVSwitch or V100 mesh), for sources that name none; GPUS:
+ * the parts.  False: this GPU says nothing of the kind. */
+bool zs_topology_wire_as_usual (ZsTopology *topology, const int *gpus, int n_gpus,
+                                const ZsTopologyOptions *options);
+
 /* ---- topology-rates.c: bytes per second; sources there ---- */
 ZsRate zs_pcie_rate (int generation, int lanes, bool to_host);
 ZsRate zs_pcie_nccl_rate (int generation, int lanes);

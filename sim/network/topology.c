@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-G_DEFINE_QUARK (zs-topology-error-quark, zs_topology_error)
-
 ZsTopology *
 zs_topology_new (const char *name)
 {

@@ -25,10 +25,6 @@
 #include "sim/hardware/host.h"
 #include "sim/plan/instruction.h"
 
-#define ZS_TOPOLOGY_ERROR (zs_topology_error_quark ())
-GQuark zs_topology_error_quark (void);
-typedef enum { ZS_TOPOLOGY_ERROR_SYNTAX, ZS_TOPOLOGY_ERROR_MEANING, ZS_TOPOLOGY_ERROR_NAME } ZsTopologyError;
-
 typedef enum {
   ZS_PART_GPU, ZS_PART_PCIE_SWITCH, ZS_PART_NVSWITCH, ZS_PART_CPU, ZS_PART_NIC, ZS_N_PART_KINDS
 } ZsPartKind;
@@ -149,6 +145,9 @@ ZsTopology *zs_topology_from_file (const char *path, const ZsTopologyOptions *op
 void        zs_topology_free (ZsTopology *topology);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsTopology, zs_topology_free)
 
+/* The fabric behind FABRIC for this GPU and number of GPUs ("nvswitch" with a100-sxm4-40gb:
+ * "nvswitch-a100"); other names as they are.  NULL and ERROR where the GPU cannot have it. */
+const char *zs_fabric_resolve (const char *fabric, const ZsGpu *gpu, int n_gpus, GError **error);
 /* A name in MODELS/networks. */
 bool zs_network_load (const char *models, const char *name, ZsNetwork *ret_network, GError **error);
 /* Make it N_NODES such nodes.  NICs are added where the node has none: each below the switch (or

@@ -1,0 +1,60 @@
+/* nccl-comm.h: what a communicator is made of.  Private to sim/network.
+ * SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/network/nccl-tune.h"
+
+/* What carries the bytes between ranks: the calibration is by these. */
+typedef enum {
+  ZS_CLASS_IDEAL,
+  ZS_CLASS_NVSWITCH,
+  ZS_CLASS_NVLINK_MESH,
+  ZS_CLASS_NVLINK_BRIDGE,
+  ZS_CLASS_PCIE_P2P,        /* below one switch or host bridge */
+  ZS_CLASS_PCIE_P2P_SYS,    /* peer access across sockets */
+  ZS_CLASS_SHM,             /* host memory, one socket */
+  ZS_CLASS_SHM_SYS,         /* host memory, several sockets */
+  ZS_CLASS_INFINIBAND, ZS_CLASS_ROCE, ZS_CLASS_EFA, ZS_CLASS_TCP,
+  ZS_N_CLASSES
+} ZsLinkClass;
+
+/* Ways in which a collective uses links. */
+typedef enum { ZS_SHAPE_RING, ZS_SHAPE_TREE, ZS_SHAPE_NVLS, ZS_N_SHAPES } ZsLoadShape;
+
+typedef struct {
+  ZsLoad *loads;
+  int     n;
+  double  seconds_per_byte;   /* of the link that is busiest when alone */
+} ZsLoadSet;
+
+/* GPUs of one node: nodes with the same ones share their graphs. */
+typedef struct {
+  int           gpus[ZS_NCCL_MAX_GPUS], n_gpus;
+  ZsNcclSystem *system;
+  ZsNcclGraphs  graphs;
+} ZsNodeShape;
+
+struct ZsComm {
+  const ZsTopology *topology;
+  ZsNcclEnvironment environment;
+  int           n_ranks, n_nodes;
+  int          *nodes, *shape_of;      /* n_nodes: number of the node, and its shape */
+  ZsNodeShape  *shapes;
+  int           n_shapes;
+  ZsNcclGraphs  graphs;                /* least of all shapes, as NCCL agrees */
+  ZsNcclTuneInput input, timing_input; /* timing: with the path's rate where NCCL found no ring */
+  ZsNcclGraph   timing_ring, timing_tree;
+  ZsNcclTuning  tuning[ZS_N_COLLECTIVES], timing[ZS_N_COLLECTIVES];
+  ZsLinkClass   class;
+  int           generation;            /* of PCIe, where the class is PCIe or SHM */
+  bool          calibrated;
+  ZsLoadSet     loads[ZS_N_COLLECTIVES][ZS_N_SHAPES];
+};
+
+/* nccl-loads.c */
+void zs_comm_make_loads (ZsComm *comm);
+/* nccl-calibrate.c: TIME (us, NCCL's estimate; LATENCY of it fixed) of BYTES becomes the expected one. */
+void zs_nccl_calibrate (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
+                        int64_t bytes, double *latency, double *transfer);
+ZsLinkClass zs_nccl_class (const ZsComm *comm);
+const char *zs_nccl_class_name (ZsLinkClass class);
