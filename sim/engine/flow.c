@@ -85,7 +85,8 @@ by_resource (const void *a, const void *b)
   return ((const ZsShare *) a)->resource - ((const ZsShare *) b)->resource;
 }
 
-/* Give the resources of ROUTE classes of their own: those of one old class and one weight together. */
+/* Give the resources of ROUTE classes of their own: those of one old class and one weight
+   together. */
 static void
 split_classes (ZsFlowSet *set, const Route *route)
 {

@@ -2,14 +2,15 @@
  * SPDX-License-Identifier: MIT
  *
  * A flow follows a route (which resources, with which weights) and has a rate of its own that it
- * never exceeds.  Alone, it takes exactly the time that its owner says.  Work is counted in units of
- * 10^-12 byte, so that rate x time is whole, and is followed exactly in 128 bits.
+ * never exceeds.  Alone, it takes exactly the time that its owner says.  Work is counted in units
+ * of 10^-12 byte, so that rate x time is whole, and is followed exactly in 128 bits.
  *
  * Starting and ending only note that rates must change; zs_flow_set_settle() shares the resources
  * anew, once for all that happened at one moment.
  *
- * Routes are few and known early.  Resources that all routes use alike (same weight in each) are one
- * class, of which only the smallest capacity can ever bind: sixteen links of a ring count as one.
+ * Routes are few and known early.  Resources that all routes use alike (same weight in each) are
+ * one class, of which only the smallest capacity can ever bind: sixteen links of a ring count as
+ * one.
  */
 #pragma once
 
@@ -20,15 +21,16 @@
 typedef struct ZsFlowSet ZsFlowSet;
 
 /* CAPACITIES (copied): of N_RESOURCES. */
-ZsFlowSet *zs_flow_set_new  (const ZsRate *capacities, int32_t n_resources) G_GNUC_WARN_UNUSED_RESULT;
+ZsFlowSet *zs_flow_set_new  (const ZsRate *capacities,
+                             int32_t n_resources) G_GNUC_WARN_UNUSED_RESULT;
 void       zs_flow_set_free (ZsFlowSet *set);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsFlowSet, zs_flow_set_free)
 
 /* The number of the route that uses SHARES (copied; may be empty); equal routes have one number. */
 int32_t zs_flow_set_route (ZsFlowSet *set, const ZsShare *shares, int32_t n_shares);
 
-/* A flow begins at NOW: it needs ALONE (> 0) if nothing shares its resources, at the rate LIMIT, and
- * carries BYTES for the statistics.  TAG comes back when it ends. */
+/* A flow begins at NOW: it needs ALONE (> 0) if nothing shares its resources, at the rate LIMIT,
+ * and carries BYTES for the statistics.  TAG comes back when it ends. */
 void zs_flow_set_start (ZsFlowSet *set, ZsTime now, int32_t route, ZsRate limit, ZsTime alone,
                         int64_t bytes, uint64_t tag);
 /* Does something that started or ended still have to be taken into account? */

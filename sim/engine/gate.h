@@ -1,4 +1,5 @@
-/* gate.h: opens when N arrivals have come: the start of a collective.  SPDX-License-Identifier: MIT */
+/* gate.h: opens when N arrivals have come: the start of a collective.
+ * SPDX-License-Identifier: MIT */
 #pragma once
 
 #include <glib.h>

@@ -7,9 +7,9 @@
  * own limit or when a resource that it uses is full.
  * (Bertsekas and Gallager, Data Networks, 2nd edition, section 6.5.2, with weights.)
  *
- * Everything is whole numbers: rates are rounded down, so that a resource is never overfull, and the
- * result does not depend on the order of the demands.  N equal demands, and one demand whose weights
- * are their sum, get the same rate: this is what lets equal ranks be run once.
+ * Everything is whole numbers: rates are rounded down, so that a resource is never overfull, and
+ * the result does not depend on the order of the demands.  N equal demands, and one demand whose
+ * weights are their sum, get the same rate: this is what lets equal ranks be run once.
  */
 #pragma once
 

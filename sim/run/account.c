@@ -1,11 +1,11 @@
 /* account.c: where the compute stream's time went.
  * SPDX-License-Identifier: MIT
  *
- * Every picosecond of the compute stream is one of: a kernel or copy of its own ran; its head waited
- * for another lane, and the cause is what that lane was doing; or its queue was empty, and the cause
- * is what the host was doing: it worked (host-bound), or it waited itself for a lane, and again the
- * cause is what that lane was doing.  Waits are cut where their cause changes, and added up at once,
- * so that the parts of any stretch of the stream sum to its length.
+ * Every picosecond of the compute stream is one of: a kernel or copy of its own ran; its head
+ * waited for another lane, and the cause is what that lane was doing; or its queue was empty, and
+ * the cause is what the host was doing: it worked (host-bound), or it waited itself for a lane,
+ * and again the cause is what that lane was doing.  Waits are cut where their cause changes, and
+ * added up at once, so that the parts of any stretch of the stream sum to its length.
  */
 #include "config.h"
 

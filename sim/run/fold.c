@@ -1,24 +1,25 @@
 /* fold.c: ranks that cannot differ are run once.
  * SPDX-License-Identifier: MIT
  *
- * Two ranks cannot differ if their plans are equal and they have the same place in the machine: what
- * they use, who else uses it, and so on.  Places are found by refining colours (as in 1-dimensional
- * Weisfeiler-Leman): a resource is coloured by its capacity and by the colours of those that use it,
- * a rank by its plan, by the colours of what its copies, CPU work and NVMe traffic use, and by the
- * colours of its groups; repeated until no colour splits.  The partition is then equitable: every
- * rank of a colour sees as many ranks of each other colour on resources of each colour.  So max-min
- * shares are equal within a colour, and by induction over events everything else is.
+ * Two ranks cannot differ if their plans are equal and they have the same place in the machine:
+ * what they use, who else uses it, and so on.  Places are found by refining colours (as in
+ * 1-dimensional Weisfeiler-Leman): a resource is coloured by its capacity and by the colours of
+ * those that use it, a rank by its plan, by the colours of what its copies, CPU work and NVMe
+ * traffic use, and by the colours of its groups; repeated until no colour splits.  The partition
+ * is then equitable: every rank of a colour sees as many ranks of each other colour on resources
+ * of each colour.  So max-min shares are equal within a colour, and by induction over events
+ * everything else is.
  *
  * One rank of a colour is run; its flows carry the weights of all.  tests/run holds folded against
  * unfolded runs, to the picosecond and the byte.
  *
  * More distinct plans than max_plans (ZeRO-1 and ZeRO-2 on many ranks, where each rank owns other
  * tensors): the plans of rank 0, of the last rank, of the ranks with the most and the least memory
- * of their own (plan_size) and of ranks spread evenly between are run; every other rank counts as the
- * nearest of these with a lower number.  Times are then those of the chosen ranks (every rank takes
- * part in the same collectives with the same sizes; what differs is which gradients are copied).  The
- * peak of the rank with the most memory is in the set, so the reported peak is wrong only as far as a
- * rank with less memory of its own has a higher peak: by less than the largest tensor.
+ * of their own (plan_size) and of ranks spread evenly between are run; every other rank counts as
+ * the nearest of these with a lower number.  Times are then those of the chosen ranks (every rank
+ * takes part in the same collectives with the same sizes; what differs is which gradients are
+ * copied).  The worst peak is that of the chosen ranks: a rank that is not run can only exceed it if
+ * it has less memory of its own and still a higher peak.
  */
 #include "config.h"
 
@@ -74,7 +75,8 @@ static int64_t
 number_plans (const Run *run, int64_t n, int64_t *plans)
 {
   const ZsWork *work = run->work;
-  g_autoptr (GHashTable) numbers = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  g_autoptr (GHashTable) numbers = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
+                                                          NULL);
 
   for (int64_t r = 0; r < n; r++) {
     int64_t key = work->plan_key != NULL ? work->plan_key (work->self, r)

@@ -1,14 +1,12 @@
 /* gather.c: from the end of a run to its result.
  * SPDX-License-Identifier: MIT
  *
- * A phase and a step begin where the compute stream reaches the mark that the host put there, and no
- * earlier than the host was there: with a device synchronisation around phases that is the host's
- * time, without one it is when the GPU begins.  The parts of a step are differences of running sums
- * taken at these marks, so they sum to the step exactly.
+ * A phase and a step begin where the compute stream reaches the mark that the host put there, and
+ * no earlier than the host was there: with a device synchronisation around phases that is the
+ * host's time, without one it is when the GPU begins.  The parts of a step are differences of
+ * running sums taken at these marks, so they sum to the step exactly.
  *
- * FLOPs.  What ran is counted from the kernels: HFU.  MFU and TFLOPS count three times the forward
- * passes (not what checkpointing runs again): 6 P + attention, causal attention counted half, as the
- * kernels do it.
+ * FLOPs are the plan's own count, or that of its kernels.
  *
  * Host memory of a node is the sum of its ranks' peaks: ranks reach them in the same places.
  */
@@ -20,7 +18,7 @@
 
 void
 zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end, const char *name,
-             uint32_t label, int64_t bytes)
+                uint32_t label, int64_t bytes)
 {
   const ZsLabel *what = &rank->plan->labels[label];
   ZsSpan span = { .rank = (int32_t) rank->rank, .track = (uint8_t) track, .kind = kind,
@@ -67,13 +65,15 @@ gather_live (const Rank *rank, bool at_peak, ZsResult *result)
       alive[s] = (LogEntry) { .bytes = rank->slots[s].bytes, .label = rank->slots[s].label,
                               .category = rank->slots[s].category };
   } else {
-    const GArray *base = rank->peak_here ? rank->base : rank->peak_base;
-    const GArray *log = rank->peak_here ? rank->log : rank->peak_log;
+    const Notes *base = rank->peak_here ? &rank->base : &rank->peak_base;
+    const Notes *log = rank->peak_here ? &rank->log : &rank->peak_log;
 
-    for (guint i = 0; i < base->len; i++)
-      alive[g_array_index (base, LogEntry, i).tensor] = g_array_index (base, LogEntry, i);
-    for (guint i = 0; i < rank->peak_at && i < log->len; i++)
-      alive[g_array_index (log, LogEntry, i).tensor] = g_array_index (log, LogEntry, i);
+    for (guint i = 0; i < base->n; i++)
+      alive[g_array_index (base->array, LogEntry, i).tensor]
+        = g_array_index (base->array, LogEntry, i);
+    for (guint i = 0; i < rank->peak_at && i < log->n; i++)
+      alive[g_array_index (log->array, LogEntry, i).tensor]
+        = g_array_index (log->array, LogEntry, i);
   }
   for (uint32_t s = 0; s < rank->n_slots; s++) {
     if (alive[s].bytes == 0)
@@ -194,10 +194,16 @@ gather_rates (const Run *run, const Rank *rank, ZsResult *result)
   result->tokens_per_second_per_gpu = (double) work->tokens_per_rank / seconds;
   result->samples_per_second
     = (double) work->samples_per_rank * (double) run->machine->n_ranks / seconds;
-  result->tflops_per_gpu = 3 * rank->forward_flops / seconds / 1e12;
+  const ZsPlanSource *source = &rank->source;
+  double model = source->model_flops != NULL ? source->model_flops (source->self)
+                                             : 3 * rank->forward_flops;
+  double hardware = source->hardware_flops != NULL ? source->hardware_flops (source->self)
+                                                   : rank->step_flops;
+
+  result->tflops_per_gpu = model / seconds / 1e12;
   if (run->machine->peak_flops > 0) {
-    result->mfu = 3 * rank->forward_flops / seconds / run->machine->peak_flops;
-    result->hfu = rank->step_flops / seconds / run->machine->peak_flops;
+    result->mfu = model / seconds / run->machine->peak_flops;
+    result->hfu = hardware / seconds / run->machine->peak_flops;
   }
 }
 
@@ -306,7 +312,9 @@ zs_gather_result (Run *run)
   if (run->options->want_links)
     gather_links (run, result);
   gather_spans (run, result);
-  result->memory_points = take_array (&rank->memory_points);
+  if (rank->memory_points.array != NULL)
+    g_array_set_size (rank->memory_points.array, rank->memory_points.n);
+  result->memory_points = take_array (&rank->memory_points.array);
   result->memory_events = take_array (&rank->memory_events);
   for (int32_t k = 0; k < run->n_ranks; k++)
     result->n_instructions += run->ranks[k].n_instructions;

@@ -166,6 +166,7 @@ zs_host_run (Rank *rank)
 {
   Run *run = rank->run;
   const ZsTime *op_cost = run->machine->op_cost;
+  Lane *lane;
   ZsTime started;
   bool first;
 
@@ -188,10 +189,11 @@ zs_host_run (Rank *rank)
       if (!may_launch (rank, in->stream))
         continue;
       rank->host += rank->launch_cost[in->id];
-      rank->lanes[in->stream].work_pushed += zs_rank_kernel_time (rank, &rank->slowdowns[0], in->id);
+      lane = &rank->lanes[in->stream];
+      lane->work_pushed += zs_rank_kernel_time (rank, &rank->slowdowns[0], in->id);
       rank->flops += rank->kernel_flops[in->id];
-      zs_lane_push (rank, in->stream, (Item) { .issue = rank->host, .kind = ITEM_KERNEL, .id = in->id,
-                                            .label = in->label });
+      zs_lane_push (rank, in->stream, (Item) { .issue = rank->host, .kind = ITEM_KERNEL,
+                                               .id = in->id, .label = in->label });
       break;
 
     case ZS_OP_ALLOC:

@@ -2,17 +2,17 @@
  * SPDX-License-Identifier: MIT
  *
  * What comes next on a rank is the least of next[], one time per lane: the end of the kernel at its
- * head, or the moment at which a collective, copy or task is reached.  A head that waits for another
- * lane has no time; it is looked at when that lane gets on.  So everything on a rank happens in the
- * order of time, and nothing is ever taken back.
+ * head, or the moment at which a collective, copy or task is reached.  A head that waits for
+ * another lane has no time; it is looked at when that lane gets on.  So everything on a rank
+ * happens in the order of time, and nothing is ever taken back.
  *
  * Compute beside collectives.  A collective's thread blocks occupy whole SMs (one each) from the
- * moment at which its kernel starts to spin until it ends, and its traffic takes a share of the GPU's
- * memory rate while bytes move.  A kernel bound by SMs takes ceil (blocks / SMs left) /
+ * moment at which its kernel starts to spin until it ends, and its traffic takes a share of the
+ * GPU's memory rate while bytes move.  A kernel bound by SMs takes ceil (blocks / SMs left) /
  * ceil (blocks / SMs) times as long, one bound by memory 1 / (1 - share).  (NVIDIA/nccl issues 689,
- * 1424, 1656: a block per channel and SM; measured slow-downs of 19 % on average and 40 % at most on
- * A100 and H100: arXiv 2507.03114.)  A kernel that is running when this changes keeps the fraction
- * that it has done.
+ * 1424, 1656: a block per channel and SM; measured slow-downs of 19 % on average and 40 % at most
+ * on A100 and H100: arXiv 2507.03114.)  A kernel that is running when this changes keeps the
+ * fraction that it has done.
  */
 #include "config.h"
 
@@ -50,8 +50,10 @@ zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel)
   const ZsKernel *what = &rank->plan->kernels[kernel];
 
   time = MAX (1, machine->kernel_time (machine->self, what));
-  int64_t blocks = machine->kernel_blocks != NULL ? machine->kernel_blocks (machine->self, what) : 0;
+  int64_t blocks = 0;
 
+  if (machine->kernel_blocks != NULL)
+    blocks = machine->kernel_blocks (machine->self, what);
   if (blocks > 0 && slowdown->sms > 0) {
     int64_t left = MAX (1, machine->sm_count - slowdown->sms);
     __int128 slowed = (__int128) time * divide_up (blocks, left);
@@ -166,7 +168,8 @@ zs_lane_begin (Rank *rank, int l, bool passed)
     }
     lane->start = start;
     if (item->kind == ITEM_KERNEL) {
-      rank->next[l] = start + zs_rank_kernel_time (rank, &rank->slowdowns[rank->slowdown], item->id);
+      rank->next[l]
+        = start + zs_rank_kernel_time (rank, &rank->slowdowns[rank->slowdown], item->id);
       rank->active |= bit;
       break;
     }
@@ -217,11 +220,12 @@ zs_lane_end (Rank *rank, int l)
     static const char *const COPIES[] = { "copy to GPU", "copy to host", "copy on host" };
 
     if (item->kind == ITEM_COLLECTIVE)
-      zs_gather_span (rank, ZS_TRACK_COLLECTIVE + l - LANE_COMMUNICATOR, ZS_OP_COLLECTIVE, lane->start,
-                   now, COLLECTIVES[item->what], item->label, item->value);
+      zs_gather_span (rank, ZS_TRACK_COLLECTIVE + l - LANE_COMMUNICATOR, ZS_OP_COLLECTIVE,
+                      lane->start, now, COLLECTIVES[item->what], item->label, item->value);
     else if (item->kind == ITEM_COPY)
-      zs_gather_span (rank, item->what == ZS_COPY_HOST_TO_GPU ? ZS_TRACK_COPY_IN : ZS_TRACK_COPY_OUT,
-                   ZS_OP_COPY, lane->start, now, COPIES[item->what], item->label, item->value);
+      zs_gather_span (rank,
+                      item->what == ZS_COPY_HOST_TO_GPU ? ZS_TRACK_COPY_IN : ZS_TRACK_COPY_OUT,
+                      ZS_OP_COPY, lane->start, now, COPIES[item->what], item->label, item->value);
     else
       zs_gather_span (rank, l == LANE_CPU ? ZS_TRACK_CPU : ZS_TRACK_NVME,
                    l == LANE_CPU ? ZS_OP_CPU_TASK : ZS_OP_NVME, lane->start, now,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
   sim/run/account.c \
+  sim/run/cluster.c \
+  sim/run/cluster.h \
   sim/run/fold.c \
   sim/run/gather.c \
   sim/run/host.c \
@@ -11,5 +13,7 @@ libzerosim_core_la_SOURCES += \
   sim/run/result.h \
   sim/run/run.c \
   sim/run/run.h \
+  sim/run/training.c \
+  sim/run/training.h \
   sim/run/world.c \
   sim/run/world.h

@@ -3,8 +3,8 @@
  *
  * sim/run/cluster.h makes one from GPUs, hosts and a topology; tests make their own.  A machine is
  * const while runs use it, and many threads may ask it at once: `self` is not changed by asking.
- * Questions are asked once for each kind of thing (kernel, copy of one size, collective of one size),
- * never inside the loop.
+ * Questions are asked once for each kind of thing (kernel, copy of one size, collective of one
+ * size), never inside the loop.
  */
 #pragma once
 
@@ -59,7 +59,8 @@ typedef struct {
   ZsTime  (*host_cost)   (const void *self, ZsHostWork work);            /* NULL: 0 */
   double   host_speed;           /* of Python: divides ZS_HOST_MISC; 0: 1 */
   ZsTime   op_cost[ZS_N_OPS];    /* of an instruction itself, besides these */
-  ZsTime   wake_cost;            /* from the GPU's reaching a point to the waiting host's going on */
+  ZsTime   wake_cost;            /* from the GPU's reaching a point to the waiting host's going on
+  */
   /* cudaMalloc, cudaFree, map and unmap (ACTION: ZsAllocatorAction); NULL: 0 */
   ZsTime  (*segment_cost) (const void *self, int action, int64_t bytes);
   ZsTime  (*pin_cost)     (const void *self, int64_t bytes);             /* NULL: 0 */
@@ -70,8 +71,8 @@ typedef struct {
    * ACROSS: place in the group). ---- */
   void    (*collective) (const void *self, ZsCommunicator communicator, int64_t group,
                          ZsCollectiveKind kind, int64_t bytes, ZsTransfer *transfer);
-  void    (*copy)       (const void *self, int64_t rank, ZsCopyKind kind, int64_t bytes, bool pinned,
-                         ZsTransfer *transfer);
+  void    (*copy)       (const void *self, int64_t rank, ZsCopyKind kind, int64_t bytes,
+                         bool pinned, ZsTransfer *transfer);
   void    (*cpu_task)   (const void *self, int64_t rank, ZsCpuTask task, int64_t elements,
                          ZsTransfer *transfer);
   void    (*nvme)       (const void *self, int64_t rank, ZsNvmeKind kind, int64_t bytes,

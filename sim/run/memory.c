@@ -121,10 +121,10 @@ zs_memory_init (Rank *rank)
     zs_caching_allocator_set_limit (rank->allocator, options->memory_limit_bytes);
   rank->counters = zs_caching_allocator_counters (rank->allocator);
   rank->host_memory = zs_host_allocator_new ();
-  rank->base = g_array_new (FALSE, FALSE, sizeof (LogEntry));
-  rank->log = g_array_new (FALSE, FALSE, sizeof (LogEntry));
-  rank->peak_base = g_array_new (FALSE, FALSE, sizeof (LogEntry));
-  rank->peak_log = g_array_new (FALSE, FALSE, sizeof (LogEntry));
+  rank->base.array = g_array_new (FALSE, FALSE, sizeof (LogEntry));
+  rank->log.array = g_array_new (FALSE, FALSE, sizeof (LogEntry));
+  rank->peak_base.array = g_array_new (FALSE, FALSE, sizeof (LogEntry));
+  rank->peak_log.array = g_array_new (FALSE, FALSE, sizeof (LogEntry));
   rank->peak_phase = -1;
 }
 
@@ -133,10 +133,10 @@ zs_memory_clear (Rank *rank)
 {
   zs_caching_allocator_free (rank->allocator);
   zs_host_allocator_free (rank->host_memory);
-  g_array_unref (rank->base);
-  g_array_unref (rank->log);
-  g_array_unref (rank->peak_base);
-  g_array_unref (rank->peak_log);
+  g_array_unref (rank->base.array);
+  g_array_unref (rank->log.array);
+  g_array_unref (rank->peak_base.array);
+  g_array_unref (rank->peak_log.array);
   for (int l = 0; l < N_LANES; l++)
     g_free (rank->deferred[l].ring);
   g_free (rank->slots);
@@ -177,18 +177,19 @@ zs_memory_poll (Rank *rank)
 static void
 add_point (Rank *rank)
 {
-  ZsMemoryPoint point = { .when = rank->host, .allocated_bytes = rank->counters->allocated.now,
-                          .reserved_bytes = rank->counters->reserved.now };
+  ZsMemoryPoint *point = zs_notes_add (&rank->memory_points, sizeof *point);
 
-  g_array_append_val (rank->memory_points, point);
+  *point = (ZsMemoryPoint) { .when = rank->host,
+                             .allocated_bytes = rank->counters->allocated.now,
+                             .reserved_bytes = rank->counters->reserved.now };
 }
 
 static void
 add_log (Rank *rank, uint32_t tensor, int64_t bytes, uint32_t label, uint8_t category)
 {
-  LogEntry entry = { .tensor = tensor, .bytes = bytes, .label = label, .category = category };
+  LogEntry *entry = zs_notes_add (&rank->log, sizeof *entry);
 
-  g_array_append_val (rank->log, entry);
+  *entry = (LogEntry) { .tensor = tensor, .bytes = bytes, .label = label, .category = category };
 }
 
 static void
@@ -241,11 +242,11 @@ zs_memory_alloc (Rank *rank, const ZsInstruction *instruction)
     add_log (rank, instruction->id, slot->bytes, slot->label, slot->category);
     if (rank->counters->allocated.now > rank->peak_bytes) {
       rank->peak_bytes = rank->counters->allocated.now;
-      rank->peak_at = rank->log->len;
+      rank->peak_at = rank->log.n;
       rank->peak_here = true;
     }
   }
-  if (rank->memory_points != NULL)
+  if (rank->memory_points.array != NULL)
     add_point (rank);
   return true;
 }
@@ -261,7 +262,7 @@ zs_memory_free (Rank *rank, const ZsInstruction *instruction)
   slot->bytes = 0;
   if (rank->logging)
     add_log (rank, instruction->id, 0, 0, 0);
-  if (rank->memory_points != NULL)
+  if (rank->memory_points.array != NULL)
     add_point (rank);
 }
 
@@ -281,7 +282,7 @@ zs_memory_empty_cache (Rank *rank)
   rank->deferred_lanes = 0;
   for (int l = 0; l < N_LANES; l++)
     rank->deferred[l].head = rank->deferred[l].tail;
-  if (rank->memory_points != NULL)
+  if (rank->memory_points.array != NULL)
     add_point (rank);
 }
 
@@ -360,7 +361,7 @@ end_phase (Rank *rank)
   if (phase->phase == ZS_PHASE_FORWARD)
     rank->forward_flops += rank->flops;
   if (rank->peak_here) {
-    GArray *base = rank->peak_base, *log = rank->peak_log;
+    Notes base = rank->peak_base, log = rank->peak_log;
 
     rank->peak_base = rank->base;
     rank->peak_log = rank->log;
@@ -396,14 +397,13 @@ zs_memory_phase (Rank *rank, const ZsInstruction *instruction)
   rank->logging = phase.step > 0;
   if (!rank->logging)
     return;
-  g_array_set_size (rank->base, 0);
-  g_array_set_size (rank->log, 0);
+  rank->base.n = rank->log.n = 0;
   for (uint32_t s = 0; s < rank->n_slots; s++)
     if (rank->slots[s].bytes > 0) {
-      LogEntry entry = { .tensor = s, .bytes = rank->slots[s].bytes,
-                         .label = rank->slots[s].label, .category = rank->slots[s].category };
+      LogEntry *entry = zs_notes_add (&rank->base, sizeof *entry);
 
-      g_array_append_val (rank->base, entry);
+      *entry = (LogEntry) { .tensor = s, .bytes = rank->slots[s].bytes,
+                            .label = rank->slots[s].label, .category = rank->slots[s].category };
     }
   if (rank->counters->allocated.now > rank->peak_bytes) {
     rank->peak_bytes = rank->counters->allocated.now;

@@ -28,7 +28,7 @@ rank_init (Run *run, int32_t index)
   if (options->want_spans)
     rank->spans = g_array_new (FALSE, FALSE, sizeof (ZsSpan));
   if (options->want_memory_points)
-    rank->memory_points = g_array_sized_new (FALSE, FALSE, sizeof (ZsMemoryPoint), 1024);
+    rank->memory_points.array = g_array_new (FALSE, FALSE, sizeof (ZsMemoryPoint));
   if (options->want_memory_events)
     rank->memory_events = g_array_new (FALSE, FALSE, sizeof (ZsMemoryEvent));
   rank->slowdowns = g_new0 (Slowdown, 1);     /* nothing is taken */
@@ -65,7 +65,7 @@ rank_clear (Rank *rank)
   free_array (rank->phases);
   free_array (rank->marks);
   free_array (rank->spans);
-  free_array (rank->memory_points);
+  free_array (rank->memory_points.array);
   free_array (rank->memory_events);
 }
 

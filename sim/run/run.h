@@ -7,11 +7,11 @@
  *
  * The host runs ahead of the GPU until it must know GPU time: it waits for something, a deferred
  * free (record_stream) may or may not have completed when memory is wanted, or too many launches
- * are pending.  Then it stands at its clock until every other host stands at or after that time; the
- * GPUs are advanced to it, and the answer is exact.
+ * are pending.  Then it stands at its clock until every other host stands at or after that time;
+ * the GPUs are advanced to it, and the answer is exact.
  *
- * Ranks that cannot differ are run once (fold.h).  A run is a value: it has no globals, and many runs
- * may go on in different threads.  Same input, same result.
+ * Ranks that cannot differ are run once (fold.h).  A run is a value: it has no globals, and many
+ * runs may go on in different threads.  Same input, same result.
  */
 #pragma once
 
@@ -29,13 +29,18 @@ typedef struct {
   void *self;
   const ZsPlan *(*next) (void *self);
   void (*free) (void *self);      /* may be NULL */
+  /* Floating point operations of one step of the model (for MFU), and with what is computed again
+   * (HFU).  NULL: from the kernels, three times the forward passes for the model. */
+  double (*model_flops)    (void *self);
+  double (*hardware_flops) (void *self);
 } ZsPlanSource;
 
 /* What is to be run. */
 typedef struct {
   void *self;
   ZsPlanSource (*open) (void *self, int64_t rank);
-  /* Ranks with the same key have equal plans.  NULL: plans are compared (each is made once more). */
+  /* Ranks with the same key have equal plans.  NULL: plans are compared (each is made once more).
+     */
   int64_t (*plan_key) (void *self, int64_t rank);
   /* How much memory RANK's own part takes: where not all plans can be run, those of the ranks with
    * the most and the least are.  May be NULL. */

@@ -2,12 +2,12 @@
  * SPDX-License-Identifier: MIT
  *
  * At one moment first flows end, then latencies, then lanes go on; whatever starts or ends at that
- * moment is taken into account once, before time moves on.  So a result does not depend on the order
- * of ranks, and ranks that do the same at the same time get the same.
+ * moment is taken into account once, before time moves on.  So a result does not depend on the
+ * order of ranks, and ranks that do the same at the same time get the same.
  *
- * A collective begins on a rank when its communicator's stream comes to it: from then on it takes its
- * SMs.  When the last member has come, its latency passes, and then it is a flow.  A copy waits for
- * the GPU's copy engine of its direction (one each), then is latency and flow too.
+ * A collective begins on a rank when its communicator's stream comes to it: from then on it takes
+ * its SMs.  When the last member has come, its latency passes, and then it is a flow.  A copy
+ * waits for the GPU's copy engine of its direction (one each), then is latency and flow too.
  */
 #include "config.h"
 
@@ -176,7 +176,8 @@ end_collective (Run *run, Instance *instance)
   for (int32_t r = 0; r < instance->gate.needed; r++) {
     Rank *rank = &run->ranks[instance->ranks[r]];
 
-    zs_rank_take (rank, -instance->op.sms, instance->op.transfer > 0 ? -instance->op.memory_share : 0);
+    zs_rank_take (rank, -instance->op.sms,
+                  instance->op.transfer > 0 ? -instance->op.memory_share : 0);
     zs_lane_end (rank, LANE_COMMUNICATOR + (int) instance->communicator);
     zs_rank_update (rank);
   }

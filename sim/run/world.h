@@ -128,6 +128,20 @@ typedef struct {
   uint64_t position;
 } EventPoint;
 
+/* A GArray that grows by doubling, whose length is kept here while it is written. */
+typedef struct {
+  GArray *array;           /* NULL: nothing is noted */
+  guint   n;
+} Notes;
+
+static inline gpointer
+zs_notes_add (Notes *notes, gsize size)
+{
+  if (G_UNLIKELY (notes->n == notes->array->len))
+    g_array_set_size (notes->array, MAX (256, notes->array->len * 2));
+  return notes->array->data + (gsize) notes->n++ * size;
+}
+
 typedef struct Run Run;
 
 typedef struct {
@@ -190,7 +204,7 @@ typedef struct {
   int64_t  communicator_bytes;
   unsigned int collectives_used[ZS_N_COMMUNICATORS];
   bool     logging;
-  GArray  *base, *log, *peak_base, *peak_log;   /* LogEntry */
+  Notes    base, log, peak_base, peak_log;   /* LogEntry */
   guint    peak_at;        /* entries of peak_log (or log) until the peak */
   bool     peak_here;      /* the peak is in the phase that is going on */
   int64_t  peak_bytes, peak_reserved;
@@ -206,7 +220,8 @@ typedef struct {
   int64_t  nvme_bytes;     /* of the step */
   double   step_flops, forward_flops;   /* of the step, up to the phase before */
 
-  GArray  *spans, *memory_points, *memory_events;
+  GArray  *spans, *memory_events;
+  Notes    memory_points;
 } Rank;
 
 /* One group of a communicator: its classes of ranks meet here. */
@@ -309,7 +324,8 @@ void zs_memory_empty_cache (Rank *rank);
 void zs_memory_host_alloc (Rank *rank, const ZsInstruction *instruction);
 void zs_memory_host_free (Rank *rank, const ZsInstruction *instruction);
 void zs_memory_collective (Rank *rank, const ZsInstruction *instruction);
-void zs_memory_phase (Rank *rank, const ZsInstruction *instruction);   /* a phase begins; NULL: the end */
+/* A phase begins; NULL: the end. */
+void zs_memory_phase (Rank *rank, const ZsInstruction *instruction);
 int64_t zs_memory_free_bytes (Rank *rank);
 
 /* ---- fold.c ---- */
@@ -317,5 +333,5 @@ void zs_fold_ranks (Run *run);
 
 /* ---- gather.c ---- */
 ZsResult *zs_gather_result (Run *run);
-void zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end, const char *name,
-                  uint32_t label, int64_t bytes);
+void zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end,
+                     const char *name, uint32_t label, int64_t bytes);

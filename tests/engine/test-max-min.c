@@ -217,7 +217,8 @@ main (void)
     { "no resource is overfull and every demand has a reason",
       no_resource_is_overfull_and_every_demand_has_a_reason },
     { "shares agree with slow filling", shares_agree_with_slow_filling },
-    { "equal demands are one demand of their weight", equal_demands_are_one_demand_of_their_weight },
+    { "equal demands are one demand of their weight",
+      equal_demands_are_one_demand_of_their_weight },
     { "the order of demands does not matter", the_order_of_demands_does_not_matter },
     CU_TEST_INFO_NULL
   };

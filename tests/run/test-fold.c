@@ -115,8 +115,8 @@ same (const ZsResult *a, const ZsResult *b, uint32_t seed, const char *what)
                  == g_array_index (b->links, ZsLinkUse, l).busy;
   if (!equal)
     printf ("# seed %u: %s differs: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT
-            " ps, %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " bytes\n", seed, what, a->step_time_ps, b->step_time_ps,
-            a->peak_reserved_bytes, b->peak_reserved_bytes);
+            " ps, %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " bytes\n", seed, what,
+            a->step_time_ps, b->step_time_ps, a->peak_reserved_bytes, b->peak_reserved_bytes);
   return equal;
 }
 

@@ -488,7 +488,8 @@ main (void)
 {
   static const CU_TestInfo tests[] = {
     { "kernels hide launches or wait for them", kernels_hide_launches_or_wait_for_them },
-    { "a collective alone takes latency and transfer", a_collective_alone_takes_latency_and_transfer },
+    { "a collective alone takes latency and transfer",
+      a_collective_alone_takes_latency_and_transfer },
     { "the longer of compute and communication counts",
       the_longer_of_compute_and_communication_counts },
     { "a collective takes SMs from kernels", a_collective_takes_sms_from_kernels },
@@ -497,7 +498,8 @@ main (void)
     { "a blocking copy stops the host", a_blocking_copy_stops_the_host },
     { "a copy shares its link with a collective", a_copy_shares_its_link_with_a_collective },
     { "copies of several GPUs share their bridge", copies_of_several_gpus_share_their_bridge },
-    { "CPU Adam is optimizer time and shares memory", cpu_adam_is_optimizer_time_and_shares_memory },
+    { "CPU Adam is optimizer time and shares memory",
+      cpu_adam_is_optimizer_time_and_shares_memory },
     { "record_stream delays reuse", record_stream_delays_reuse },
     { "out of memory is a result", out_of_memory_is_a_result },
     { "the peak names its holders", the_peak_names_its_holders },

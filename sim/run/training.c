@@ -1,0 +1,98 @@
+/* training.c: the plans of a training job as the work of a run.
+ * SPDX-License-Identifier: MIT
+ *
+ * Which ranks have equal plans is known from the framework: without sharding, and in ZeRO-3 (every
+ * tensor is cut into equal, padded shards), all have.  In ZeRO-1 and ZeRO-2 each rank owns other
+ * tensors.  FSDP2 cuts the first dimension, so shards are equal if it divides by the ranks; else
+ * plans are compared.
+ */
+#include "config.h"
+
+#include "sim/run/training.h"
+
+static const ZsPlan *
+next_chunk (void *self)
+{
+  return zs_planner_next (self);
+}
+
+static void
+free_planner (void *self)
+{
+  zs_planner_free (self);
+}
+
+static double
+model_flops (void *self)
+{
+  return zs_planner_model_flops (self);
+}
+
+static double
+hardware_flops (void *self)
+{
+  return zs_planner_hardware_flops (self);
+}
+
+static ZsPlanSource
+open_planner (void *self, int64_t rank)
+{
+  return (ZsPlanSource) { .self = zs_planner_new (self, rank), .next = next_chunk,
+                          .free = free_planner, .model_flops = model_flops,
+                          .hardware_flops = hardware_flops };
+}
+
+static int64_t
+one_plan (void *self G_GNUC_UNUSED, int64_t rank G_GNUC_UNUSED)
+{
+  return 0;
+}
+
+static int64_t
+own_plan (void *self G_GNUC_UNUSED, int64_t rank)
+{
+  return rank;
+}
+
+static bool
+divides (const ZsModelShape *shape, int64_t ranks)
+{
+  return shape->hidden % ranks == 0 && shape->intermediate % ranks == 0
+         && shape->vocabulary % ranks == 0 && shape->n_heads * shape->head_dim % ranks == 0
+         && shape->n_kv_heads * shape->head_dim % ranks == 0
+         && (!shape->qk_norm || shape->head_dim % ranks == 0);
+}
+
+int64_t
+zs_training_group_ranks (const ZsTraining *training)
+{
+  int64_t ranks = 0;
+
+  if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
+    ranks = training->zero.mics_shard_size > 0 ? training->zero.mics_shard_size
+            : training->zero.hpz_partition_size > 1 ? training->zero.hpz_partition_size : 0;
+  else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
+    ranks = training->fsdp.hybrid ? training->fsdp.node_ranks : 0;
+  return MIN (ranks, training->world);
+}
+
+ZsResult *
+zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions *options,
+        GError **error)
+{
+  int64_t group = zs_training_group_ranks (training);
+  ZsWork work = {
+    .self = (void *) training, .open = open_planner, .plan_key = one_plan, .group_ranks = group,
+    .samples_per_rank = training->step.micro_batch * MAX (1, training->gradient_accumulation),
+  };
+
+  g_assert (machine->n_ranks == training->world);
+  work.tokens_per_rank = work.samples_per_rank * training->step.sequence;
+  if (training->framework == ZS_FRAMEWORK_DEEPSPEED
+      && (training->zero.stage == 1 || training->zero.stage == 2))
+    work.plan_key = own_plan;
+  else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
+    work.plan_key = divides (&training->shape, group > 0 ? group : training->world) ? one_plan
+                                                                                    : NULL;
+  return zs_run_work (&work, machine, options, error);
+}
