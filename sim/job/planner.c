@@ -4,6 +4,7 @@
 #include "sim/job/job.h"
 #include "sim/model/emit.h"
 #include "sim/model/plain.h"
+#include "sim/zero/zero.h"
 
 typedef enum { STAGE_LOAD, STAGE_INIT, STAGE_FORWARD, STAGE_BACKWARD, STAGE_OPTIMIZER, STAGE_END } Stage;
 
@@ -22,11 +23,11 @@ make_hooks (ZsPlanner *planner, int64_t rank)
 {
   const ZsTraining *training = &planner->training;
 
-  (void) rank;
   switch (training->framework) {
+  case ZS_FRAMEWORK_DEEPSPEED:
+    return zs_zero_hooks_new (planner->model, &training->zero, &training->step, rank, planner->plan);
   case ZS_FRAMEWORK_SINGLE:
   case ZS_FRAMEWORK_DDP:
-  case ZS_FRAMEWORK_DEEPSPEED:
   case ZS_FRAMEWORK_FSDP1:
   case ZS_FRAMEWORK_FSDP2:
     break;
@@ -40,6 +41,10 @@ zs_planner_new (const ZsTraining *training, int64_t rank)
   ZsPlanner *planner = g_new0 (ZsPlanner, 1);
 
   planner->training = *training;
+  training = &planner->training;
+  if (training->framework == ZS_FRAMEWORK_DEEPSPEED)   /* module.bfloat16 () takes the buffers along */
+    planner->training.step.cast_model
+      = !zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST);
   planner->model = zs_model_new (&training->shape, &training->step.lora, training->step.dtype,
                                  &training->step.versions);
   planner->plan = zs_plan_new ();
@@ -88,11 +93,14 @@ zs_planner_hardware_flops (const ZsPlanner *planner)
 static void
 load (ZsPlanner *planner)
 {
-  if (!planner->training.step.cast_model)
+  bool first = planner->training.framework == ZS_FRAMEWORK_DEEPSPEED
+               || !planner->training.step.cast_model;
+
+  if (first)
     zs_emit_inputs (planner->emitter);
   if (planner->hooks->load != NULL)
     planner->hooks->load (planner->hooks->self, planner->plan);
-  if (planner->training.step.cast_model)
+  if (!first)
     zs_emit_inputs (planner->emitter);
 }
 

@@ -117,7 +117,7 @@ struct ZsEmitter {
       scores_up, softmax, scores_down, context, context_copy, mask_fill;
     uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
       rotary_copy_q, back_add_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k, back_add_k,
-      attention_back, q_copy, k_copy, fill_logits, nll_back, log_softmax_back, logits_down,
+      attention_back, q_copy, k_copy, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits,
       embedding_fill, embedding_back, embedding_sort, embedding_add, back_tiny, head_reduce,
       scores_dgrad, scores_wgrad, context_dgrad, context_wgrad, scores_cast, softmax_back,
       back_scores_scale, back_context_copy;

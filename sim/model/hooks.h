@@ -42,6 +42,10 @@ typedef struct {
    * linear)?  Then no reference is taken for it. */
   bool linear_saves_no_weight;
 
+  /* Is the gradient of the logits, as of each output of the model, multiplied by a factor (hooks on the
+   * outputs)?  One more tensor and kernel of their size. */
+  bool scales_output_gradients;
+
   /* Phase `optimizer`: step () and zero_grad (). */
   void (*step) (void *self, ZsPlan *plan, int step);
 

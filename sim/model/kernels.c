@@ -275,6 +275,7 @@ add_rest (ZsEmitter *e)
   e->k.nll_back = backward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss backward");
   e->k.log_softmax_back = backward (e, ZS_KERNEL_SOFTMAX, v, v * 12, 4, "log_softmax backward");
   e->k.logits_down = backward (e, ZS_KERNEL_CAST, v, v * (a + 4), 4, "logits backward.to 16 bit");
+  e->k.scale_logits = backward (e, ZS_KERNEL_ELEMENTWISE, v, 2 * v * a, a, "logits backward.scale");
   e->k.embedding_fill = backward (e, ZS_KERNEL_FILL, table, table * a, a, "embedding backward.fill");
   e->k.embedding_back = backward (e, ZS_KERNEL_EMBEDDING_BACKWARD, n, n * 3 * a, a, "embedding backward");
   e->k.embedding_sort = backward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 32, 4, "embedding backward.sort");

@@ -271,14 +271,15 @@ zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *i
     zs_drop (e, gradient);
   zs_release (e, &saved->weight);
   zs_release (e, &saved->input);
+  /* the engine adds up the input's gradient when the node returns; the parameters' nodes run after */
+  if (dx != ZS_NO_TENSOR)
+    *total = zs_accumulate (e, *total, (ZsGradient) { dx, efficient (e) }, kind->in_bytes,
+                            kind->accumulate);
   if (dw != ZS_NO_TENSOR && ids->weight < 0)
     e->tied_gradient = dw;   /* waits for the embedding's own */
   else if (dw != ZS_NO_TENSOR)
     zs_give_gradient (e, ids->weight, dw);
   if (dbias != ZS_NO_TENSOR)
     zs_give_gradient (e, ids->bias, dbias);
-  if (dx != ZS_NO_TENSOR)
-    *total = zs_accumulate (e, *total, (ZsGradient) { dx, efficient (e) }, kind->in_bytes,
-                            kind->accumulate);
   zs_leave_back (e, ids->module);
 }

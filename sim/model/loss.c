@@ -64,6 +64,13 @@ zs_loss_backward (ZsEmitter *e)
     zs_drop (e, gradient);
     gradient = narrow;
   }
+  if (e->hooks->scales_output_gradients) {
+    ZsTensor scaled = zs_new (e, e->logits, ZS_CATEGORY_LOGITS);
+
+    zs_run_back (e, e->k.scale_logits);
+    zs_drop (e, gradient);
+    gradient = scaled;
+  }
   zs_plan_set_label (e->plan, e->label_head);
   zs_linear_backward (e, &e->linears[ZS_HEAD], &e->head, gradient, true, e->final_grad, &e->head_saved,
                       &to_hidden);

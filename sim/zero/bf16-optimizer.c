@@ -20,6 +20,7 @@ typedef struct {
   int32_t n_groups;
   ZsFlatGroup groups[MAX_GROUPS];
   int32_t *group_of;
+  ZsRotaryBuffers rotary;
   ZsTensor *storage, *gradients;   /* by parameter */
   ZsTensor flat[MAX_GROUPS], master[MAX_GROUPS], sums[MAX_GROUPS];
   ZsTensor momentum[MAX_GROUPS], variance[MAX_GROUPS], step_count[MAX_GROUPS];
@@ -33,7 +34,7 @@ load (void *data, ZsPlan *plan)
 {
   Bf16Optimizer *self = data;
 
-  zs_zero_load_model (plan, self->model, self->storage);
+  zs_zero_load_model (plan, self->model, self->storage, &self->rotary);
 }
 
 static void
@@ -42,7 +43,8 @@ init (void *data, ZsPlan *plan)
   Bf16Optimizer *self = data;
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "deepspeed.initialize"));
 
-  zs_zero_cast_model (plan, self->model, self->storage);
+  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
+                      &self->rotary);
   for (int32_t g = 0; g < self->n_groups; g++) {
     const ZsFlatGroup *group = &self->groups[g];
     int64_t own = group->partition_elements;
@@ -311,6 +313,7 @@ zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
     .weight = weight,
+    .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,
     .free = free_optimizer,
   };

@@ -10,6 +10,12 @@ reworked (const ZsVersions *versions)
   return zs_behaves (versions, ZS_BEHAVIOUR_BUCKETS_IN_FIRST_GRADIENT_HOOK);
 }
 
+bool
+zs_loss_scales_outputs (const ZsVersions *versions)
+{
+  return reworked (versions);
+}
+
 void
 zs_loss_init (ZsLoss *loss)
 {

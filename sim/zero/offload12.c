@@ -51,7 +51,14 @@ zs_offload12_init_group (ZsStage12 *self, ZsPlan *plan, int32_t g)
   int64_t elements = self->groups[g].partition_elements;
   ZsOffload12 *host = &self->host;
 
-  /* .to ("cpu").clone ().float () */
+  /* 0.14.4: .to ("cpu").clone ().float (); 0.19.5 clones on the GPU first, which shows in the reserved
+   * bytes after construction */
+  ZsTensor clone = ZS_NO_TENSOR;
+
+  if (zs_behaves (&self->config.versions, ZS_BEHAVIOUR_FLATTEN_ON_GPU)) {
+    clone = zs_plan_alloc (plan, self->bytes * elements, ZS_CATEGORY_MASTER);
+    zs_torch_copy (plan, ZS_WORK_OPTIMIZER, elements, self->bytes, self->bytes, "clone partition");
+  }
   ZsTensor partition = zs_plan_host_alloc (plan, self->bytes * elements, ZS_CATEGORY_MASTER, 0);
 
   zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, self->bytes * elements, ZS_FLAG_BLOCKING);
@@ -59,6 +66,7 @@ zs_offload12_init_group (ZsStage12 *self, ZsPlan *plan, int32_t g)
                                  master_flag (self));
   zs_plan_cpu_task (plan, ZS_CPU_CAST, elements);
   zs_plan_unref (plan, partition);
+  zs_plan_unref (plan, clone);
   if (zs_behaves (&self->config.versions, ZS_BEHAVIOUR_OFFLOAD_STAGING_16BIT))
     host->parameters[g] = host_buffer (plan, self->bytes * elements, ZS_CATEGORY_OFFLOAD,
                                        pin_flag (self));

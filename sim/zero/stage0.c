@@ -23,6 +23,7 @@ typedef struct {
   ZsWrapper wrapper;
   int bytes;
   int64_t elements;        /* trainable */
+  ZsRotaryBuffers rotary;
   ZsTensor *storage;       /* by parameter */
   ZsTensor *gradients;     /* param.grad */
   ZsTensor *masters, *momentum, *variance, *step_count;   /* by parameter (unfused, none) */
@@ -48,7 +49,7 @@ load (void *data, ZsPlan *plan)
 {
   Stage0 *self = data;
 
-  zs_zero_load_model (plan, self->model, self->storage);
+  zs_zero_load_model (plan, self->model, self->storage, &self->rotary);
 }
 
 static ZsTensor
@@ -144,7 +145,8 @@ init (void *data, ZsPlan *plan)
   Stage0 *self = data;
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "deepspeed.initialize"));
 
-  zs_zero_cast_model (plan, self->model, self->storage);
+  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
+                      &self->rotary);
   if (self->wrapper == ZS_WRAPPER_FP16)
     init_fused (self, plan);
   else if (self->wrapper == ZS_WRAPPER_FP16_UNFUSED)
@@ -426,6 +428,7 @@ zs_stage0_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsS
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
     .weight = weight,
+    .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,
     .free = free_stage0,
   };

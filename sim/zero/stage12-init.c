@@ -5,7 +5,6 @@
  * The order was read off allocator histories of 0.14.4 and 0.19.5. */
 #include "config.h"
 
-#include "sim/zero/load.h"
 #include "sim/zero/skip.h"
 #include "sim/zero/stage12.h"
 #include "sim/zero/torch-ops.h"
@@ -15,7 +14,7 @@ zs_stage12_load (void *data, ZsPlan *plan)
 {
   ZsStage12 *self = data;
 
-  zs_zero_load_model (plan, self->model, self->storage);
+  zs_zero_load_model (plan, self->model, self->storage, &self->rotary);
 }
 
 /* param.data = a view of the flat buffer. */
@@ -147,7 +146,8 @@ zs_stage12_init (void *data, ZsPlan *plan)
   ZsStage12 *self = data;
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "deepspeed.initialize"));
 
-  zs_zero_cast_model (plan, self->model, self->storage);
+  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
+                      &self->rotary);
   self->flag = zs_plan_alloc (plan, 4, ZS_CATEGORY_STEP);
   for (int32_t g = 0; g < self->n_groups; g++) {
     if (zs_behaves (&self->config.versions, ZS_BEHAVIOUR_FLATTEN_ON_GPU))

@@ -365,6 +365,7 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
     .weight = weight,
+    .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = zs_stage12_step,
     .free = free_stage12,
   };

@@ -9,6 +9,7 @@
 
 #include "sim/model/hooks.h"
 #include "sim/zero/config.h"
+#include "sim/zero/load.h"
 #include "sim/zero/loss.h"
 #include "sim/zero/partition.h"
 
@@ -52,6 +53,7 @@ typedef struct {
   int64_t own_elements;            /* untrimmed, all groups */
   int64_t largest;                 /* elements of the largest trainable parameter */
 
+  ZsRotaryBuffers rotary;
   ZsTensor *storage;               /* by parameter: its own storage (frozen, or before init) */
   ZsTensor flat[ZS_MAX_GROUPS], master[ZS_MAX_GROUPS];
   ZsTensor momentum[ZS_MAX_GROUPS], variance[ZS_MAX_GROUPS], step_count[ZS_MAX_GROUPS];
