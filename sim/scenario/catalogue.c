@@ -37,6 +37,25 @@ clear_entry (ZsCatalogueEntry *entry)
   zs_document_free ((ZsDocument *) entry->document);
 }
 
+/* Where the program was installed; if it was moved, or runs where it was built, near the program. */
+static char *
+usual_place (void)
+{
+  static const char *const near[] = { "../share/zerosim", ".", "..", NULL };
+  g_autofree char *program = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree char *folder = program != NULL ? g_path_get_dirname (program) : NULL;
+
+  if (!g_file_test (ZS_PKGDATADIR "/models/gpus", G_FILE_TEST_IS_DIR))
+    for (int i = 0; folder != NULL && near[i] != NULL; i++) {
+      g_autofree char *place = g_build_filename (folder, near[i], NULL);
+      g_autofree char *gpus = g_build_filename (place, "models/gpus", NULL);
+
+      if (g_file_test (gpus, G_FILE_TEST_IS_DIR))
+        return g_steal_pointer (&place);
+    }
+  return g_strdup (ZS_PKGDATADIR);
+}
+
 ZsCatalogue *
 zs_catalogue_new (const char *datadir)
 {
@@ -44,7 +63,7 @@ zs_catalogue_new (const char *datadir)
 
   if (datadir == NULL)
     datadir = g_getenv ("ZEROSIM_DATADIR");
-  catalogue->datadir = g_strdup (datadir != NULL && *datadir != '\0' ? datadir : ZS_PKGDATADIR);
+  catalogue->datadir = datadir != NULL && *datadir != '\0' ? g_strdup (datadir) : usual_place ();
   catalogue->models = g_build_filename (catalogue->datadir, "models", NULL);
   g_mutex_init (&catalogue->lock);
   return catalogue;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * One file each in a folder below the data directory: $ZEROSIM_DATADIR if set, else where the program
- * was installed.  A file's base name is its name; `aliases` in it are other spellings.  Names are
+ * was installed, else near the program.  A file's base name is its name; `aliases` in it are other spellings.  Names are
  * compared without case, blanks, '-' and '_', without a vendor's name in front, and "40G" is "40GB".
  *
  * A catalogue may be shared by threads.

@@ -2,8 +2,6 @@
 libzerosim_core_la_SOURCES += \
   sim/scenario/catalogue.c \
   sim/scenario/catalogue.h \
-  sim/scenario/hf-config.c \
-  sim/scenario/hf-config.h \
   sim/scenario/ds-config-auto.c \
   sim/scenario/ds-config-batch.c \
   sim/scenario/ds-config-fill.c \
@@ -21,5 +19,16 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/ds-keys-zero.def \
   sim/scenario/ds-keys.c \
   sim/scenario/ds-keys.h \
+  sim/scenario/hf-config.c \
+  sim/scenario/hf-config.h \
   sim/scenario/notes.c \
-  sim/scenario/notes.h
+  sim/scenario/notes.h \
+  sim/scenario/scenario-cluster.c \
+  sim/scenario/scenario-document.c \
+  sim/scenario/scenario-import.c \
+  sim/scenario/scenario-internal.h \
+  sim/scenario/scenario-measured.c \
+  sim/scenario/scenario-model.c \
+  sim/scenario/scenario-training.c \
+  sim/scenario/scenario.c \
+  sim/scenario/scenario.h

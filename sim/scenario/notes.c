@@ -55,6 +55,17 @@ zs_notes_add (ZsNotes *notes, ZsNoteSeverity severity, const char *code, const Z
   g_array_append_val (notes->notes, note);
 }
 
+void
+zs_notes_copy (ZsNotes *notes, const ZsNote *note)
+{
+  ZsNote copy = *note;
+
+  copy.file = g_strdup (note->file);
+  copy.where = g_strdup (note->where);
+  copy.text = g_strdup (note->text);
+  g_array_append_val (notes->notes, copy);
+}
+
 int
 zs_notes_count (const ZsNotes *notes)
 {
@@ -134,10 +145,18 @@ void
 zs_settings_put_node (ZsSettings *settings, const char *path, const ZsNode *node)
 {
   g_autofree char *where = zs_node_where (node);
-  const char *value = node->kind == ZS_NODE_SCALAR ? node->text : zs_node_describe (node);
+  GString *value = g_string_new (NULL);
 
+  if (node->kind == ZS_NODE_SCALAR)
+    g_string_append (value, node->text);
+  else
+    for (int i = 0; i < node->n_items; i++)
+      g_string_append_printf (value, "%s%s%s%s", i > 0 ? ", " : "", node->kind == ZS_NODE_MAPPING ? node->keys[i]->text : "",
+                              node->kind == ZS_NODE_MAPPING ? ": " : "",
+                              node->items[i]->kind == ZS_NODE_SCALAR ? node->items[i]->text : "...");
   zs_settings_put (settings, path, node->line > 0 ? ZS_SETTING_GIVEN : ZS_SETTING_FLAG, where, "%s",
-                   value);
+                   value->str);
+  g_string_free (value, TRUE);
 }
 
 const ZsSetting *

@@ -36,6 +36,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsNotes, zs_notes_free)
 /* A note about NODE (NULL: about no place).  CODE is static.  NOTES may be NULL: nothing is kept. */
 void zs_notes_add (ZsNotes *notes, ZsNoteSeverity severity, const char *code, const ZsNode *node,
                    const char *format, ...) G_GNUC_PRINTF (5, 6);
+/* The same note again. */
+void          zs_notes_copy  (ZsNotes *notes, const ZsNote *note);
 int           zs_notes_count (const ZsNotes *notes);
 const ZsNote *zs_notes_get   (const ZsNotes *notes, int index);
 const char   *zs_note_severity_name (ZsNoteSeverity severity);   /* "error", "ignored", ... */

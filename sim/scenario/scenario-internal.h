@@ -1,0 +1,54 @@
+/* scenario-internal.h: what the files of the scenario reader share.  SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/io/schema.h"
+#include "sim/scenario/scenario.h"
+
+typedef struct {
+  ZsScenario    *scenario;
+  ZsDocument    *document;
+  ZsNode        *root;
+  ZsCatalogue   *catalogue;
+  ZsErrors      *errors;
+  ZsNotes       *notes;
+  ZsSettings    *settings;
+  bool           launched;     /* an accelerate file stands beside it */
+} ZsReader;
+
+/* ---- scenario-document.c: the tree, before it is read ---- */
+
+/* Reads PATH into a new document whose root is a scenario, also if PATH is a ds_config. */
+ZsDocument *zs_reader_load (const char *path, ZsNotes *notes, ZsErrors *errors);
+/* A file named in NODE: beside the scenario, or for a flag where the program was started.  Free with g_free. */
+char *zs_reader_file (const ZsNode *node);
+/* Where `training.deepspeed` names a file, puts its tree in that place. */
+bool  zs_reader_graft (ZsReader *reader);
+/* VALUE at the dotted PATH; mappings on the way are made. */
+bool  zs_reader_put (ZsReader *reader, const char *path, ZsNode *value);
+/* The same if there is nothing yet. */
+bool  zs_reader_put_default (ZsReader *reader, const char *path, ZsNode *value);
+ZsNode *zs_reader_find (const ZsReader *reader, const char *path);
+bool  zs_reader_apply_flags (ZsReader *reader, const ZsScenarioFlags *flags);
+bool  zs_reader_apply_sets (ZsReader *reader, const char *const *sets);
+
+/* ---- scenario-import.c: files of other programs ---- */
+bool zs_reader_import_accelerate (ZsReader *reader, const char *path);
+bool zs_reader_import_training_args (ZsReader *reader, const char *path);
+
+/* ---- sections; false if an error was added ---- */
+bool zs_reader_model (ZsReader *reader);
+bool zs_reader_cluster (ZsReader *reader);
+bool zs_reader_training (ZsReader *reader);
+bool zs_reader_measured (ZsReader *reader);
+/* Names of the keys of a section, NULL-terminated. */
+const char *const *zs_cluster_keys (void);
+const char *const *zs_training_keys (void);
+
+/* ---- settings ---- */
+
+/* A row for each field that was given. */
+void zs_reader_record (ZsReader *reader, const char *section, const ZsField *fields, int n_fields,
+                       const ZsNode **given);
+/* A row for a default, unless PATH has one. */
+void zs_reader_default (ZsReader *reader, const char *path, const char *whose, const char *format, ...)
+  G_GNUC_PRINTF (4, 5);

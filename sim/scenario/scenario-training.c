@@ -1,0 +1,596 @@
+/* scenario-training.c: the section `training`.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "sim/scenario/ds-config.h"
+#include "sim/scenario/scenario-internal.h"
+
+typedef struct {
+  int           framework, dtype, attention;
+  ZsVersion     framework_version, torch_version, transformers_version;
+  const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
+  int64_t       micro_batch, accumulation, sequence, omp_threads, steps, memory_limit;
+  double        clipping;
+  bool          reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize;
+  const char   *alloc_conf;
+} Values;
+
+enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSPEED, MICRO_BATCH,
+       ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
+       CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
+       STEPS, KEEP_OUTPUTS, SYNCHRONIZE, N_FIELDS };
+
+enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
+enum { OPTIMIZER_UNKNOWN = -1 };
+
+static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", "fsdp2", NULL };
+static const char *const DTYPES[] = { "bf16", "fp16", "fp32", "bfloat16", "float16", "float32", NULL };
+static const int DTYPE_VALUES[] = { ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32,
+                                    ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32 };
+static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", NULL };
+
+static const ZsField FIELDS[N_FIELDS] = {
+  [FRAMEWORK] = { ZS_FIELD ("framework", WORD, Values, framework), .words = FRAMEWORKS },
+  [FRAMEWORK_VERSION] = { ZS_FIELD ("framework_version", VERSION, Values, framework_version) },
+  [TORCH_VERSION] = { ZS_FIELD ("torch_version", VERSION, Values, torch_version) },
+  [TRANSFORMERS_VERSION] = { ZS_FIELD ("transformers_version", VERSION, Values, transformers_version) },
+  [DEEPSPEED] = { ZS_FIELD ("deepspeed", MAPPING, Values, deepspeed),
+                  .help = "the path of a ds_config.json, or its keys" },
+  [MICRO_BATCH] = { ZS_FIELD ("micro_batch", INT, Values, micro_batch), .min = 1, .max = 1 << 20,
+                    .help = "samples of one forward pass on one GPU" },
+  [ACCUMULATION] = { ZS_FIELD ("gradient_accumulation", INT, Values, accumulation), .min = 1,
+                     .max = 1 << 20 },
+  [SEQUENCE] = { ZS_FIELD ("sequence_length", INT, Values, sequence), .min = 1, .max = 1 << 24,
+                 .help = "tokens of a sample" },
+  [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = DTYPES, .word_values = DTYPE_VALUES },
+  [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS },
+  [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", BOOL, Values, attention_mask),
+                       .help = "a padding mask is given to the model" },
+  [CHECKPOINTING] = { ZS_FIELD ("checkpointing", NODE, Values, checkpointing),
+                      .help = "none, full or {every: 2, reentrant: false}" },
+  [REENTRANT] = { ZS_FIELD ("reentrant", BOOL, Values, reentrant), .help = "use_reentrant of checkpointing" },
+  [OPTIMIZER] = { ZS_FIELD ("optimizer", MAPPING, Values, optimizer) },
+  [CLIPPING] = { ZS_FIELD ("gradient_clipping", NUMBER, Values, clipping), .help = "0: none" },
+  [FSDP] = { ZS_FIELD ("fsdp", MAPPING, Values, fsdp) },
+  [LORA] = { ZS_FIELD ("lora", MAPPING, Values, lora) },
+  [AUTOCAST] = { ZS_FIELD ("autocast", BOOL, Values, autocast), .help = "fp32 parameters under autocast" },
+  [LOAD_IN_4BIT] = { ZS_FIELD ("load_in_4bit", BOOL, Values, load_in_4bit) },
+  [ZERO_INIT] = { ZS_FIELD ("zero_init", BOOL, Values, zero_init), .help = "stage 3: build under zero.Init" },
+  [MEMORY_LIMIT] = { ZS_FIELD ("memory_limit", BYTES, Values, memory_limit), .min = 1 << 20,
+                     .max = INT64_C (1) << 42, .help = "of what torch may reserve" },
+  [OMP_THREADS] = { ZS_FIELD ("omp_threads", INT, Values, omp_threads), .min = 1, .max = 4096,
+                    .help = "of each rank" },
+  [ALLOC_CONF] = { ZS_FIELD ("alloc_conf", STRING, Values, alloc_conf), .help = "PYTORCH_CUDA_ALLOC_CONF" },
+  [STEPS] = { ZS_FIELD ("steps", INT, Values, steps), .min = 1, .max = 1000, .help = "to simulate" },
+  [KEEP_OUTPUTS] = { ZS_FIELD ("keep_outputs", BOOL, Values, keep_outputs),
+                     .help = "the training loop holds the model's outputs during backward" },
+  [SYNCHRONIZE] = { ZS_FIELD ("synchronize_phases", BOOL, Values, synchronize),
+                    .help = "the GPU is drained around each phase, as by a profiler" },
+};
+
+const char *const *
+zs_training_keys (void)
+{
+  static const char *const keys[] = {
+    "framework", "framework_version", "torch_version", "transformers_version", "deepspeed", "micro_batch",
+    "gradient_accumulation", "sequence_length", "dtype", "attention", "attention_mask", "checkpointing",
+    "reentrant", "optimizer", "gradient_clipping", "fsdp", "lora", "autocast", "load_in_4bit", "zero_init",
+    "memory_limit", "omp_threads", "alloc_conf", "steps", "keep_outputs", "synchronize_phases", NULL,
+  };
+
+  return keys;
+}
+
+/* nvidia-nccl-cu12 (-cu13 from 2.11) as the wheels of PyTorch on PyPI pin it. */
+ZsVersion
+zs_nccl_of_torch (ZsVersion torch)
+{
+  static const struct {
+    ZsVersion torch, nccl;
+  } rows[] = {
+    { ZS_VERSION (2, 11, 0), ZS_VERSION (2, 28, 9) }, { ZS_VERSION (2, 10, 0), ZS_VERSION (2, 27, 5) },
+    { ZS_VERSION (2, 9, 0), ZS_VERSION (2, 27, 5) },  { ZS_VERSION (2, 8, 0), ZS_VERSION (2, 27, 3) },
+    { ZS_VERSION (2, 7, 0), ZS_VERSION (2, 26, 2) },  { ZS_VERSION (2, 5, 0), ZS_VERSION (2, 21, 5) },
+    { ZS_VERSION (2, 3, 0), ZS_VERSION (2, 20, 5) },  { ZS_VERSION (2, 2, 0), ZS_VERSION (2, 19, 3) },
+    { ZS_VERSION (2, 1, 0), ZS_VERSION (2, 18, 1) },
+  };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (torch >= rows[i].torch)
+      return rows[i].nccl;
+  return ZS_VERSION (2, 14, 3);   /* PyTorch 2.0 */
+}
+
+/* scaled_dot_product_attention (ATen, sdp_utils.cpp): measured with torch 2.11 on sm90: cuDNN for is_causal without a
+ * mask; elsewhere flash, with a mask tensor the memory-efficient kernel, math as the last resort.  cuDNN is a back
+ * end since 2.5; between 2.5.1 and 2.11 some releases took it only on demand, which changes times and no bytes.
+ * Flash needs sm80 and 16 bits, and head_dim up to 256. */
+ZsAttention
+zs_attention_of_sdpa (int compute_capability, ZsVersion torch, ZsDtype dtype, int64_t head_dim, bool mask)
+{
+  bool half = dtype != ZS_DTYPE_FP32;
+
+  if (torch < ZS_VERSION (2, 0, 0))
+    return ZS_ATTENTION_MATH;
+  if (!mask && half && compute_capability >= 90 && compute_capability < 120 && head_dim <= 128
+      && head_dim % 8 == 0 && torch >= ZS_VERSION (2, 5, 0))
+    return ZS_ATTENTION_CUDNN;
+  if (!mask && half && (compute_capability >= 80 || compute_capability == 0) && head_dim <= 256)
+    return ZS_ATTENTION_FLASH;
+  if (compute_capability >= 50 || compute_capability == 0)
+    return ZS_ATTENTION_EFFICIENT;
+  return ZS_ATTENTION_MATH;
+}
+
+static bool
+read_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *reentrant_given)
+{
+  typedef struct {
+    int64_t every;
+    bool    reentrant;
+  } Checkpointing;
+  static const ZsField fields[] = {
+    { ZS_FIELD ("every", INT, Checkpointing, every), .min = 1, .max = 4096 },
+    { ZS_FIELD ("reentrant", BOOL, Checkpointing, reentrant) },
+  };
+  static const char *const words[] = { "none", "full", NULL };
+  static const ZsField word_field = { .key = "checkpointing", .type = ZS_FIELD_WORD, .words = words };
+  Checkpointing value = { .every = 1 };
+  const ZsNode *given[G_N_ELEMENTS (fields)];
+  bool truth;
+  int word;
+
+  if (node == NULL)
+    return true;
+  if (node->kind == ZS_NODE_MAPPING) {
+    if (!zs_schema_read (node, "checkpointing", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+      return false;
+    step->checkpoint_every = value.every;
+    if (given[1] != NULL) {
+      step->reentrant = value.reentrant;
+      *reentrant_given = true;
+    }
+    return true;
+  }
+  if (zs_node_bool (node, &truth)) {   /* gradient_checkpointing: true */
+    step->checkpoint_every = truth;
+    return true;
+  }
+  if (node->kind != ZS_NODE_SCALAR)
+    return zs_node_fail (node, reader->errors, "'checkpointing' must be none, full or {every: 2}, not %s",
+                         zs_node_describe (node));
+  if (!zs_schema_read_field (node, &word_field, &word, reader->errors))
+    return false;
+  step->checkpoint_every = word;
+  return true;
+}
+
+static bool
+read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
+{
+  typedef struct {
+    int name, implementation;
+  } Optimizer;
+  static const char *const names[] = { "adamw", "adam", NULL };
+  static const char *const kinds[] = { "fused", "foreach", "for-loop", NULL };
+  static const int kind_values[] = { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH, ZS_OPTIMIZER_FOR_LOOP };
+  static const ZsField fields[] = {
+    { ZS_FIELD ("name", WORD, Optimizer, name), .words = names },
+    { ZS_FIELD ("implementation", WORD, Optimizer, implementation), .words = kinds, .word_values = kind_values },
+  };
+  const ZsVersions *versions = &reader->scenario->cluster.versions;
+  Optimizer value = { 0, OPTIMIZER_UNKNOWN };
+  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
+
+  if (node != NULL
+      && !zs_schema_read (node, "optimizer", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+    return false;
+  zs_reader_record (reader, "training.optimizer.", fields, G_N_ELEMENTS (fields), given);
+  if (value.implementation == OPTIMIZER_UNKNOWN) {
+    /* TrainingArguments: adamw_torch_fused from transformers 5 with torch 2.8, before adamw_torch, whose
+     * default on a GPU is foreach (training_args.py; torch/optim/adamw.py) */
+    bool fused = versions->of[ZS_SOFTWARE_TRANSFORMERS] >= ZS_VERSION (5, 0, 0)
+                 && versions->of[ZS_SOFTWARE_TORCH] >= ZS_VERSION (2, 8, 0);
+
+    value.implementation = fused ? ZS_OPTIMIZER_FUSED : ZS_OPTIMIZER_FOREACH;
+    zs_reader_default (reader, "training.optimizer.implementation", "transformers' TrainingArguments", "%s",
+                       fused ? "fused" : "foreach");
+  }
+  *ret_kind = (ZsOptimizerKind) value.implementation;
+  return true;
+}
+
+static bool
+read_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *dtype_given)
+{
+  typedef struct {
+    int64_t       rank;
+    const ZsNode *targets;
+    int           dtype;
+    double        dropout;
+  } Lora;
+  static const char *const linears[] = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+                                         "down_proj", NULL };
+  static const ZsField fields[] = {
+    { ZS_FIELD ("rank", INT, Lora, rank), .min = 1, .max = 8192, .required = true },
+    { ZS_FIELD ("targets", NODE, Lora, targets) },
+    { ZS_FIELD ("dtype", WORD, Lora, dtype), .words = DTYPES, .word_values = DTYPE_VALUES },
+    { ZS_FIELD ("dropout", NUMBER, Lora, dropout), .high = 0.99 },
+    { .key = "alpha", .type = ZS_FIELD_IGNORED },
+  };
+  static const ZsField target = { .key = "targets", .type = ZS_FIELD_WORD, .words = linears };
+  Lora value = { .dtype = ZS_DTYPE_FP32 };
+  const ZsNode *given[G_N_ELEMENTS (fields)];
+  bool ok = true;
+
+  if (node == NULL)
+    return true;
+  if (!zs_schema_read (node, "lora", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+    return false;
+  zs_reader_record (reader, "training.lora.", fields, G_N_ELEMENTS (fields), given);
+  step->lora = (ZsLora) { .rank = value.rank, .dtype = (ZsDtype) value.dtype, .dropout = value.dropout };
+  *dtype_given = given[2] != NULL;
+  if (value.targets == NULL) {
+    /* peft's own choice for LLaMA-like models (peft/utils/constants.py) */
+    step->lora.targets = ZS_LINEAR_Q | ZS_LINEAR_V;
+    zs_reader_default (reader, "training.lora.targets", "peft", "q_proj, v_proj");
+    return true;
+  }
+  if (value.targets->kind == ZS_NODE_SCALAR) {
+    if (strcmp (value.targets->text, "all-linear") == 0) {
+      step->lora.targets = (1u << 7) - 1;
+      return true;
+    }
+    int word;
+
+    ok = zs_schema_read_field (value.targets, &target, &word, reader->errors);
+    if (ok)
+      step->lora.targets = 1u << word;
+    return ok;
+  }
+  for (int i = 0; i < value.targets->n_items; i++) {
+    int word;
+
+    if (zs_schema_read_field (value.targets->items[i], &target, &word, reader->errors))
+      step->lora.targets |= 1u << word;
+    else
+      ok = false;
+  }
+  if (ok && step->lora.targets == 0)
+    ok = zs_node_fail (value.targets, reader->errors, "'targets' is empty");
+  return ok;
+}
+
+/* DeepSpeed's engine casts the adapters that peft made in fp32 to the model's dtype, but not those of a model
+ * from zero.Init (stage 3) since 0.19.2. */
+static void
+cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given)
+{
+  ZsLora *lora = &training->step.lora;
+
+  if (lora->rank == 0 || training->framework != ZS_FRAMEWORK_DEEPSPEED
+      || training->step.dtype == ZS_DTYPE_FP32 || lora->dtype != ZS_DTYPE_FP32)
+    return;
+  if (training->zero.stage == 3 && training->zero.zero_init
+      && zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST))
+    return;
+  lora->dtype = training->step.dtype;
+  zs_settings_put (reader->settings, "training.lora.dtype", ZS_SETTING_DERIVED, "DeepSpeed's cast of the model",
+                   "%s", DTYPES[lora->dtype]);
+  if (dtype_given)
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "lora-cast", zs_reader_find (reader, "training.lora.dtype"),
+                  "DeepSpeed casts fp32 adapters to %s here", DTYPES[lora->dtype]);
+}
+
+static bool
+read_fsdp (ZsReader *reader, const ZsNode *node, const Values *values, const ZsNode *const *given_training,
+           ZsTraining *training)
+{
+  typedef struct {
+    bool reshard, hybrid, cpu_offload, limit_all_gathers;
+    int  storage, compute, reduce, prefetch;
+  } Fsdp;
+  static const char *const prefetches[] = { "none", "backward_post", "backward_pre", "NO_PREFETCH",
+                                            "BACKWARD_POST", "BACKWARD_PRE", NULL };
+  static const int prefetch_values[] = { 0, 0, 1, 0, 0, 1 };
+  static const ZsField fields[] = {
+    { ZS_FIELD ("reshard_after_forward", BOOL, Fsdp, reshard) },
+    { ZS_FIELD ("param_dtype", WORD, Fsdp, compute), .words = DTYPES, .word_values = DTYPE_VALUES },
+    { ZS_FIELD ("reduce_dtype", WORD, Fsdp, reduce), .words = DTYPES, .word_values = DTYPE_VALUES },
+    { ZS_FIELD ("cpu_offload", BOOL, Fsdp, cpu_offload) },
+    { ZS_FIELD ("storage_dtype", WORD, Fsdp, storage), .words = DTYPES, .word_values = DTYPE_VALUES,
+      .help = "of the shards and the optimizer" },
+    { ZS_FIELD ("hybrid", BOOL, Fsdp, hybrid) },
+    { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
+    { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
+      .word_values = prefetch_values },
+  };
+  /* shards in fp32, as accelerate and torchtitan keep them; computing in the dtype of the training, gradients
+   * reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
+  bool first = training->framework == ZS_FRAMEWORK_FSDP1;
+  int dtype = given_training[DTYPE] != NULL ? values->dtype : ZS_DTYPE_BF16;
+  Fsdp value = { .reshard = true, .limit_all_gathers = true, .prefetch = 1, .storage = ZS_DTYPE_FP32,
+                 .compute = dtype, .reduce = first ? dtype : ZS_DTYPE_FP32 };
+  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
+
+  if (node != NULL && !zs_schema_read (node, "fsdp", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+    return false;
+  zs_reader_record (reader, "training.fsdp.", fields, G_N_ELEMENTS (fields), given);
+  zs_reader_default (reader, "training.fsdp.reshard_after_forward", "FSDP", "true");
+  zs_reader_default (reader, "training.fsdp.param_dtype", "zerosim", "%s", DTYPES[value.compute]);
+  zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s", DTYPES[value.reduce]);
+  zs_reader_default (reader, "training.fsdp.storage_dtype", "zerosim", "fp32");
+  training->fsdp = (ZsFsdpConfig) {
+    .version = first ? 1 : 2,
+    .world = training->world,
+    .node_ranks = reader->scenario->cluster.gpus_per_node,
+    .gradient_accumulation = training->gradient_accumulation,
+    .reshard_after_forward = value.reshard,
+    .hybrid = value.hybrid,
+    .parameter_dtype = (ZsDtype) value.storage,
+    .compute_dtype = (ZsDtype) value.compute,
+    .reduce_dtype = (ZsDtype) value.reduce,
+    .cpu_offload = value.cpu_offload,
+    .limit_all_gathers = value.limit_all_gathers,
+    .backward_prefetch = value.prefetch == 1,
+    .optimizer = training->step.optimizer,
+    .versions = training->step.versions,
+  };
+  training->step.dtype = training->fsdp.compute_dtype;
+  return true;
+}
+
+static bool
+read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *given, ZsTraining *training)
+{
+  ZsScenario *scenario = reader->scenario;
+  ZsDsContext context;
+  ZsDsConfig config = { 0 };
+  const ZsNode *root = values->deepspeed;
+
+  if (root == NULL)
+    return zs_node_fail (given[FRAMEWORK] != NULL ? given[FRAMEWORK] : reader->root, reader->errors,
+                         "framework deepspeed needs its ds_config: `deepspeed:` with a path or the keys");
+  zs_ds_context_init (&context);
+  context.versions = scenario->cluster.versions;
+  context.caller = ZS_DS_HUGGING_FACE;
+  context.world = training->world;
+  context.node_ranks = scenario->cluster.gpus_per_node;
+  context.hidden = scenario->model.shape.hidden;
+  context.micro_batch = given[MICRO_BATCH] != NULL ? values->micro_batch : 0;
+  context.accumulation = given[ACCUMULATION] != NULL ? values->accumulation : 0;
+  context.dtype_given = given[DTYPE] != NULL;
+  context.dtype = given[DTYPE] != NULL ? (ZsDtype) values->dtype : ZS_DTYPE_BF16;
+  context.max_grad_norm = given[CLIPPING] != NULL ? values->clipping : 1.0;   /* TrainingArguments' own */
+  context.client_optimizer = training->step.optimizer;
+  context.zero_init = values->zero_init;
+  context.prefix = "training.deepspeed.";
+  if (context.micro_batch == 0 && zs_ds_config_get (root, "train_batch_size") == NULL
+      && zs_ds_config_get (root, "train_micro_batch_size_per_gpu") == NULL) {
+    /* DeepSpeed would not start; a person who asks whether it fits should hear that all the same */
+    context.micro_batch = 1;
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "no-batch-size", root,
+                  "no batch size is given, and DeepSpeed needs train_batch_size or "
+                  "train_micro_batch_size_per_gpu; a micro-batch of 1 is taken");
+  }
+  if (!zs_ds_config_read (root, &context, &config, reader->errors, reader->notes, reader->settings))
+    return false;
+  if (config.micro_batch == 0 || config.gradient_accumulation == 0) {
+    /* all of it "auto" or missing: one sample at a time, once */
+    g_autoptr (ZsSettings) scratch = zs_settings_new ();
+
+    context.micro_batch = config.micro_batch > 0 ? config.micro_batch : 1;
+    context.accumulation = config.gradient_accumulation > 0 ? config.gradient_accumulation : 1;
+    if (!zs_ds_config_read (root, &context, &config, reader->errors, NULL, scratch))
+      return false;
+  }
+  training->zero = config.zero;
+  training->gradient_accumulation
+    = (int) (config.gradient_accumulation > 0 ? config.gradient_accumulation : context.accumulation);
+  training->zero.gradient_accumulation = training->gradient_accumulation;
+  training->step.micro_batch = config.micro_batch > 0 ? config.micro_batch : context.micro_batch;
+  training->step.dtype = config.dtype;
+  if (config.autocast) {
+    training->step.autocast = true;
+    training->step.dtype = config.autocast_dtype;
+  }
+  return true;
+}
+
+static void
+put_versions (ZsReader *reader, const Values *values, const ZsNode *const *given)
+{
+  ZsVersions *versions = &reader->scenario->cluster.versions;
+  bool deepspeed = values->framework == ZS_FRAMEWORK_DEEPSPEED;
+
+  versions->of[ZS_SOFTWARE_DEEPSPEED]
+    = given[FRAMEWORK_VERSION] != NULL && deepspeed ? values->framework_version : ZS_VERSION (0, 19, 5);
+  versions->of[ZS_SOFTWARE_TORCH]
+    = given[TORCH_VERSION] != NULL ? values->torch_version : ZS_VERSION (2, 11, 0);
+  versions->of[ZS_SOFTWARE_TRANSFORMERS]
+    = given[TRANSFORMERS_VERSION] != NULL ? values->transformers_version : ZS_VERSION (5, 17, 0);
+  if (deepspeed)
+    zs_reader_default (reader, "training.framework_version", "zerosim", "0.19.5");
+  zs_reader_default (reader, "training.torch_version", "zerosim", "2.11");
+  zs_reader_default (reader, "training.transformers_version", "zerosim", "5.17");
+  if (versions->of[ZS_SOFTWARE_NCCL] == 0) {
+    versions->of[ZS_SOFTWARE_NCCL] = zs_nccl_of_torch (versions->of[ZS_SOFTWARE_TORCH]);
+    g_autofree char *text = zs_version_format (versions->of[ZS_SOFTWARE_NCCL]);
+
+    zs_reader_default (reader, "cluster.nccl_version", "this PyTorch's wheel", "%s", text);
+  }
+}
+
+/* Which framework, where it is not said. */
+static void
+choose_framework (ZsReader *reader, Values *values, const ZsNode *const *given, int64_t world)
+{
+  if (given[FRAMEWORK] != NULL)
+    return;
+  values->framework = given[DEEPSPEED] != NULL ? ZS_FRAMEWORK_DEEPSPEED
+                      : given[FSDP] != NULL    ? ZS_FRAMEWORK_FSDP2
+                      : world > 1              ? ZS_FRAMEWORK_DDP
+                                               : ZS_FRAMEWORK_SINGLE;
+  zs_settings_put (reader->settings, "training.framework", ZS_SETTING_DERIVED,
+                   given[DEEPSPEED] != NULL ? "the ds_config"
+                   : given[FSDP] != NULL    ? "the section fsdp"
+                                            : "the number of GPUs",
+                   "%s", FRAMEWORKS[values->framework]);
+}
+
+static bool
+check_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given, const ZsTraining *training)
+{
+  const ZsGpu *gpu = &reader->scenario->cluster.gpu;
+  int capability = gpu->compute_capability;
+
+  if (training->step.dtype == ZS_DTYPE_BF16 && capability > 0 && gpu->bf16_flops <= 0)
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "no-bf16", given[DTYPE],
+                  "%s has no bf16 in hardware: products are many times slower than in fp16", gpu->name);
+  if (given[ATTENTION] != NULL && values->attention == ATTENTION_FLASH
+      && (training->step.dtype == ZS_DTYPE_FP32 || (capability > 0 && capability < 80)))
+    return zs_node_fail (given[ATTENTION], reader->errors,
+                         "FlashAttention needs bf16 or fp16 and an Ampere GPU or newer, not %s in %s; say sdpa",
+                         gpu->name, DTYPES[training->step.dtype]);
+  return true;
+}
+
+static void
+choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *given, ZsStepShape *step)
+{
+  static const char *const names[] = { [ZS_ATTENTION_EAGER] = "eager", [ZS_ATTENTION_CUDNN] = "cuDNN",
+                                       [ZS_ATTENTION_FLASH] = "flash", [ZS_ATTENTION_EFFICIENT] = "memory-efficient",
+                                       [ZS_ATTENTION_MATH] = "math" };
+  const ZsScenario *scenario = reader->scenario;
+  int kind = values->attention;
+
+  if (given[ATTENTION] == NULL) {
+    /* sdpa is transformers' default since 4.36 for these models */
+    kind = step->versions.of[ZS_SOFTWARE_TRANSFORMERS] >= ZS_VERSION (4, 36, 0) ? ATTENTION_SDPA : ATTENTION_EAGER;
+    zs_reader_default (reader, "training.attention", "transformers", "%s", ATTENTIONS[kind]);
+  }
+  step->attention = kind == ATTENTION_EAGER   ? ZS_ATTENTION_EAGER
+                    : kind == ATTENTION_FLASH ? ZS_ATTENTION_FLASH
+                                              : zs_attention_of_sdpa (
+                                                  scenario->cluster.gpu.compute_capability,
+                                                  step->versions.of[ZS_SOFTWARE_TORCH], step->dtype,
+                                                  scenario->model.shape.head_dim, step->attention_mask);
+  if (kind == ATTENTION_SDPA)
+    zs_settings_put (reader->settings, "training.attention.backend", ZS_SETTING_DERIVED, "GPU, PyTorch and mask",
+                     "%s", names[step->attention]);
+}
+
+/* Threads of each rank: torchrun and accelerate set OMP_NUM_THREADS=1 if there are several processes and it is
+ * not set (torch/distributed/run.py); the deepspeed launcher does not. */
+static void
+choose_threads (ZsReader *reader, const Values *values, const ZsNode *const *given, int framework)
+{
+  ZsScenario *scenario = reader->scenario;
+  const ZsNode *variable = zs_reader_find (reader, "cluster.environment.OMP_NUM_THREADS");
+  int64_t *threads = &scenario->cluster.host.omp_threads;
+
+  if (given[OMP_THREADS] != NULL) {
+    *threads = values->omp_threads;
+  } else if (zs_node_int (variable, threads) && *threads > 0) {
+    zs_settings_put_node (reader->settings, "training.omp_threads", variable);
+  } else {
+    bool launcher = framework == ZS_FRAMEWORK_DEEPSPEED && !reader->launched;
+
+    *threads = launcher || scenario->cluster.gpus_per_node == 1 ? 0 : 1;
+    zs_reader_default (reader, "training.omp_threads",
+                       launcher ? "the deepspeed launcher" : "torchrun and accelerate", "%s",
+                       *threads == 0 ? "all cores" : "1");
+  }
+}
+
+bool
+zs_reader_training (ZsReader *reader)
+{
+  ZsScenario *scenario = reader->scenario;
+  ZsTraining *training = &scenario->training;
+  ZsStepShape *step = &training->step;
+  Values values = { .zero_init = true, .steps = 3, .micro_batch = 1, .accumulation = 1, .clipping = 1,
+                    .alloc_conf = "", .dtype = ZS_DTYPE_BF16 };
+  const ZsNode *given[N_FIELDS] = { NULL };
+  const ZsNode *node = zs_node_get (reader->root, "training");
+  bool reentrant_given = false, lora_dtype_given = false;
+
+  if (node != NULL && !zs_node_is_null (node)
+      && !zs_schema_read (node, "training", FIELDS, N_FIELDS, &values, given, reader->errors))
+    return false;
+  zs_reader_record (reader, "training.", FIELDS, N_FIELDS, given);
+  training->world = (int64_t) scenario->cluster.gpus_per_node * scenario->cluster.n_nodes;
+  choose_framework (reader, &values, given, training->world);
+  put_versions (reader, &values, given);
+  training->framework = (ZsFramework) values.framework;
+  training->shape = scenario->model.shape;
+  training->n_steps = (int) values.steps;
+  training->gradient_accumulation = (int) values.accumulation;
+  training->synchronize_phases = values.synchronize;
+  scenario->alloc_conf = values.alloc_conf;
+  scenario->memory_limit_bytes = values.memory_limit;
+  *step = (ZsStepShape) {
+    .micro_batch = values.micro_batch,
+    .dtype = (ZsDtype) values.dtype,
+    .attention_mask = values.attention_mask,
+    .keep_outputs = values.keep_outputs,
+    .autocast = values.autocast,
+    .load_in_4bit = values.load_in_4bit,
+    .clip = values.clipping > 0,
+    .versions = scenario->cluster.versions,
+    .compute_capability = scenario->cluster.gpu.compute_capability,
+    .sm_count = scenario->cluster.gpu.sm_count,
+    .reentrant = scenario->cluster.versions.of[ZS_SOFTWARE_TRANSFORMERS] < ZS_VERSION (5, 0, 0),
+  };
+  if (training->framework == ZS_FRAMEWORK_SINGLE && training->world > 1)
+    return zs_node_fail (given[FRAMEWORK], reader->errors,
+                         "framework single is for one GPU, not %" G_GINT64_FORMAT, training->world);
+
+  bool ok = read_checkpointing (reader, values.checkpointing, step, &reentrant_given);
+
+  ok &= read_optimizer (reader, values.optimizer, &step->optimizer);
+  ok &= read_lora (reader, values.lora, step, &lora_dtype_given);
+  if (given[REENTRANT] != NULL)
+    step->reentrant = values.reentrant;
+  else if (step->checkpoint_every > 0 && !reentrant_given)
+    zs_reader_default (reader, "training.reentrant", "transformers", "%s", step->reentrant ? "true" : "false");
+  if (given[CHECKPOINTING] == NULL && given[MICRO_BATCH] == NULL)   /* a bare ds_config, most likely */
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "no-checkpointing", NULL,
+                  "activation checkpointing is off, as in transformers unless it is asked for; "
+                  "`--checkpointing full` turns it on");
+  zs_reader_default (reader, "training.checkpointing", "transformers", "none");
+
+  step->sequence = values.sequence;
+  if (given[SEQUENCE] == NULL) {
+    step->sequence = MIN (2048, MAX (1, training->shape.max_position));
+    zs_reader_default (reader, "training.sequence_length", "zerosim", "%" G_GINT64_FORMAT, step->sequence);
+  } else if (training->shape.max_position > 0 && step->sequence > training->shape.max_position) {
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "long-sequence", given[SEQUENCE],
+                  "%" G_GINT64_FORMAT " tokens are more than the %" G_GINT64_FORMAT " that %s was made for",
+                  step->sequence, training->shape.max_position, training->shape.name);
+  }
+  if (!ok)
+    return false;
+  if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
+    ok = read_deepspeed (reader, &values, given, training);
+  else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
+    ok = read_fsdp (reader, values.fsdp, &values, given, training);
+  if (!ok)
+    return false;
+  if (training->framework != ZS_FRAMEWORK_DEEPSPEED && given[DEEPSPEED] != NULL)
+    zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[DEEPSPEED],
+                  "`deepspeed` has no effect with framework %s", FRAMEWORKS[training->framework]);
+  if (training->framework != ZS_FRAMEWORK_FSDP1 && training->framework != ZS_FRAMEWORK_FSDP2 && given[FSDP] != NULL)
+    zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[FSDP],
+                  "`fsdp` has no effect with framework %s", FRAMEWORKS[training->framework]);
+  zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT, step->micro_batch);
+  zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d", training->gradient_accumulation);
+  zs_reader_default (reader, "training.dtype", "zerosim", "%s", DTYPES[step->dtype]);
+  zs_reader_default (reader, "training.steps", "zerosim", "3");
+  cast_lora (reader, training, lora_dtype_given);
+  choose_attention (reader, &values, given, step);
+  scenario->attention = step->attention;
+  choose_threads (reader, &values, given, values.framework);
+  return check_gpu (reader, &values, given, training);
+}

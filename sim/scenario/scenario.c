@@ -1,0 +1,217 @@
+/* scenario.c: a scenario from its files, flags and --set.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "sim/scenario/scenario-internal.h"
+
+void
+zs_scenario_free (ZsScenario *scenario)
+{
+  if (scenario == NULL)
+    return;
+  g_free (scenario->path);
+  g_free ((gpointer) scenario->cluster.environment);
+  g_array_unref (scenario->measured.phases);
+  zs_settings_free (scenario->settings);
+  zs_notes_free (scenario->notes);
+  zs_document_free (scenario->document);
+  g_free (scenario);
+}
+
+void
+zs_reader_record (ZsReader *reader, const char *section, const ZsField *fields, int n_fields,
+                  const ZsNode **given)
+{
+  for (int i = 0; i < n_fields; i++)
+    if (given[i] != NULL && given[i]->kind != ZS_NODE_MAPPING) {
+      g_autofree char *path = g_strconcat (section, fields[i].key, NULL);
+
+      zs_settings_put_node (reader->settings, path, given[i]);
+    }
+}
+
+void
+zs_reader_default (ZsReader *reader, const char *path, const char *whose, const char *format, ...)
+{
+  va_list arguments;
+
+  if (zs_settings_find (reader->settings, path) != NULL)
+    return;
+  va_start (arguments, format);
+  g_autofree char *value = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  zs_settings_put (reader->settings, path, ZS_SETTING_DEFAULT, whose, "%s", value);
+}
+
+static bool
+check_top (ZsReader *reader)
+{
+  typedef struct {
+    const char   *name;
+    const ZsNode *cluster, *training, *measured;
+  } Top;
+  static const ZsField fields[] = {
+    { ZS_FIELD ("name", STRING, Top, name) },
+    { .key = "model", .type = ZS_FIELD_IGNORED },
+    { ZS_FIELD ("cluster", MAPPING, Top, cluster) },
+    { ZS_FIELD ("training", MAPPING, Top, training) },
+    { ZS_FIELD ("measured", MAPPING, Top, measured) },
+    { .key = "description", .type = ZS_FIELD_IGNORED },
+  };
+  Top top = { 0 };
+
+  if (!zs_schema_read (reader->root, "a scenario", fields, G_N_ELEMENTS (fields), &top, NULL, reader->errors))
+    return false;
+  reader->scenario->name = top.name;
+  return true;
+}
+
+static void
+name_it (ZsScenario *scenario)
+{
+  g_autofree char *name = NULL;
+
+  if (scenario->name != NULL)
+    return;
+  name = g_strdup_printf ("%s on %d x %s", scenario->training.shape.name,
+                          scenario->cluster.gpus_per_node * scenario->cluster.n_nodes,
+                          scenario->cluster.gpu.name);
+  scenario->name = zs_document_flag (scenario->document, "", name)->text;
+}
+
+/* All sections.  A mistake in one does not hide those of the others, unless it needs it. */
+static bool
+read_sections (ZsReader *reader)
+{
+  if (!check_top (reader))
+    return false;
+
+  bool measured = zs_reader_measured (reader);
+  bool model = zs_reader_model (reader);
+  bool cluster = zs_reader_cluster (reader);
+
+  /* the rest of `training` follows from both */
+  return cluster && model && zs_reader_training (reader) && measured;
+}
+
+static ZsReader
+new_reader (const char *path, ZsDocument *document, ZsCatalogue *catalogue, ZsErrors *errors)
+{
+  ZsScenario *scenario = g_new0 (ZsScenario, 1);
+
+  scenario->path = g_strdup (path);
+  scenario->document = document;
+  scenario->settings = zs_settings_new ();
+  scenario->notes = zs_notes_new ();
+  scenario->alloc_conf = "";
+  scenario->measured.phases = g_array_new (FALSE, TRUE, sizeof (ZsMeasuredPhase));
+  return (ZsReader) { .scenario = scenario, .document = document, .root = zs_document_root (document),
+                      .catalogue = catalogue, .errors = errors, .notes = scenario->notes,
+                      .settings = scenario->settings };
+}
+
+/* Takes DOCUMENT. */
+static ZsScenario *
+read_document (const char *path, ZsDocument *document, const ZsScenarioFlags *flags,
+               const char *const *sets, ZsCatalogue *catalogue, ZsErrors *errors)
+{
+  static const ZsScenarioFlags no_flags = { 0 };
+  ZsReader reader = new_reader (path, document, catalogue, errors);
+  int before = zs_errors_count (errors);
+  bool ok = true;
+
+  if (flags == NULL)
+    flags = &no_flags;
+  if (reader.root->kind != ZS_NODE_MAPPING)
+    ok = zs_node_fail (reader.root, errors, "a scenario must be a mapping (key: value), not %s",
+                       zs_node_describe (reader.root));
+  ok = ok && zs_reader_graft (&reader);
+  /* flags before the other programs' files, which fill in only what is missing */
+  ok = ok && zs_reader_apply_flags (&reader, flags);
+  if (ok && flags->training_args != NULL)
+    ok = zs_reader_import_training_args (&reader, flags->training_args);
+  if (ok && flags->accelerate != NULL)
+    ok = zs_reader_import_accelerate (&reader, flags->accelerate);
+  ok = ok && zs_reader_apply_sets (&reader, sets) && read_sections (&reader);
+  if (!ok || zs_errors_count (errors) > before) {
+    g_assert (zs_errors_count (errors) > before);
+    zs_scenario_free (reader.scenario);
+    return NULL;
+  }
+  name_it (reader.scenario);
+  return reader.scenario;
+}
+
+ZsScenario *
+zs_scenario_load (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
+                  ZsCatalogue *catalogue, ZsErrors *errors)
+{
+  g_autoptr (ZsNotes) notes = zs_notes_new ();
+  ZsDocument *document = zs_reader_load (path, notes, errors);
+  ZsScenario *scenario
+    = document != NULL ? read_document (path, document, flags, sets, catalogue, errors) : NULL;
+
+  if (scenario != NULL)
+    for (int i = 0; i < zs_notes_count (notes); i++)
+      zs_notes_copy (scenario->notes, zs_notes_get (notes, i));
+  return scenario;
+}
+
+ZsScenario *
+zs_scenario_read (const ZsNode *root, const char *file, const ZsScenarioFlags *flags,
+                  const char *const *sets, ZsCatalogue *catalogue, ZsErrors *errors)
+{
+  ZsDocument *document = zs_document_new (file);
+  GError *error = NULL;
+  ZsNode *copy = zs_document_copy (document, root, &error);
+
+  if (copy == NULL) {
+    zs_errors_take (errors, error);
+    zs_document_free (document);
+    return NULL;
+  }
+  zs_document_set_root (document, copy);
+  return read_document (file, document, flags, sets, catalogue, errors);
+}
+
+ZsScenario *
+zs_scenario_load_cluster (const char *path, const char *const *sets, ZsCatalogue *catalogue,
+                          ZsErrors *errors)
+{
+  GError *error = NULL;
+  ZsDocument *document = zs_document_load (path, &error);
+  int before = zs_errors_count (errors);
+
+  if (document == NULL) {
+    zs_errors_take (errors, error);
+    return NULL;
+  }
+
+  ZsNode *root = zs_document_root (document);
+
+  if (root->kind == ZS_NODE_MAPPING && zs_node_get (root, "cluster") == NULL) {
+    ZsNode *top = zs_document_node (document, ZS_NODE_MAPPING, root->line, root->column, NULL);
+
+    if (top != NULL) {
+      zs_node_put (document, top, "cluster", root);
+      zs_document_set_root (document, top);
+    }
+  }
+  ZsReader reader = new_reader (path, document, catalogue, errors);
+  bool ok = reader.root->kind == ZS_NODE_MAPPING
+            || zs_node_fail (reader.root, errors, "a machine must be a mapping (key: value), not %s",
+                             zs_node_describe (reader.root));
+
+  ok = ok && zs_reader_apply_sets (&reader, sets) && zs_reader_cluster (&reader);
+  if (!ok || zs_errors_count (errors) > before) {
+    zs_scenario_free (reader.scenario);
+    return NULL;
+  }
+  ZsVersions *versions = &reader.scenario->cluster.versions;
+
+  versions->of[ZS_SOFTWARE_TORCH] = ZS_VERSION (2, 11, 0);
+  if (versions->of[ZS_SOFTWARE_NCCL] == 0)
+    versions->of[ZS_SOFTWARE_NCCL] = zs_nccl_of_torch (versions->of[ZS_SOFTWARE_TORCH]);
+  return reader.scenario;
+}
