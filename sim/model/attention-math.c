@@ -107,7 +107,7 @@ zs_math_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor 
   zs_drop (e, context);
   zs_drop (e, key);
   zs_drop (e, value);
-  zs_drop (e, weights);
+  layer->weights = weights;
   return out;
 }
 
@@ -124,14 +124,9 @@ softmax_backward (ZsEmitter *e, ZsAttentionSaved *saved, ZsTensor gradient)
     zs_drop (e, gradient);
   }
   ZsTensor result = zs_temporary (e, copies || !e->upcast ? wide : narrow);
-  if (copies || !e->upcast) {
-    ZsTensor product = zs_temporary (e, wide);
-
-    zs_run_back (e, e->k.softmax_back);
-    zs_drop (e, product);
-  } else {
-    zs_run_back (e, e->k.softmax_back);
-  }
+  ZsTensor product = zs_temporary (e, wide);
+  zs_run_back (e, e->k.softmax_back);
+  zs_drop (e, product);
   if (e->popped)
     zs_release (e, &saved->softmax);
   zs_drop (e, g32);

@@ -8,14 +8,36 @@
 
 #include "sim/model/emit-internal.h"
 
-enum { CUDNN_WORKSPACE = 256, RANDOM_STATE = 8 };
+enum { CUDNN_WORKSPACE = 256, RANDOM_STATE = 8, FLASH_RANDOM_STATE = 16, FLASH_ROUND = 128,
+       EFFICIENT_ROUND = 32, EFFICIENT_HEAD = 256 };
+
+static int64_t
+round_up (int64_t n, int64_t to)
+{
+  return (n + to - 1) / to * to;
+}
+
+/* Elements per row statistic: the sequence rounded up as each kernel pads it. */
+static int64_t
+row_statistics (const ZsEmitter *e, int64_t to)
+{
+  return e->batch * e->model->shape.n_heads * round_up (e->sequence, to) * 4;
+}
 
 /* With a mask transformers repeats k and v for all query heads (enable_gqa only without a mask). */
 static bool
 repeats (const ZsEmitter *e)
 {
   return e->model->shape.n_kv_heads != e->model->shape.n_heads
-         && (e->mask != ZS_NO_TENSOR || e->shape.attention == ZS_ATTENTION_EFFICIENT);
+         && (e->shape.attention_mask || e->shape.attention == ZS_ATTENTION_EFFICIENT);
+}
+
+/* Does the gradient of v come by head, so that its product needs a copy? */
+bool
+zs_gradient_by_head (const ZsEmitter *e)
+{
+  return e->shape.attention == ZS_ATTENTION_EAGER || e->shape.attention == ZS_ATTENTION_MATH
+         || repeats (e);
 }
 
 static int64_t
@@ -53,11 +75,22 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
     zs_drop (e, other);
     zs_drop (e, scalar);
   }
-  ZsTensor seed = zs_activation (e, RANDOM_STATE);
-  ZsTensor offset = zs_activation (e, RANDOM_STATE);
+  ZsTensor seed = ZS_NO_TENSOR, offset = ZS_NO_TENSOR, lse = ZS_NO_TENSOR;
+  ZsAttention kernel = e->shape.attention;
+  if (kernel == ZS_ATTENTION_CUDNN) {
+    seed = zs_activation (e, RANDOM_STATE);
+    offset = zs_activation (e, RANDOM_STATE);
+  }
   ZsTensor out = zs_activation (e, e->q_bytes);
-  ZsTensor lse = e->no_grad || !grad ? ZS_NO_TENSOR : zs_activation (e, e->lse_bytes);
-  ZsTensor workspace = zs_new (e, CUDNN_WORKSPACE, ZS_CATEGORY_WORKSPACE);
+  if (kernel == ZS_ATTENTION_FLASH || (!e->no_grad && grad))
+    lse = zs_activation (e, kernel == ZS_ATTENTION_EFFICIENT ? row_statistics (e, EFFICIENT_ROUND)
+                                                             : e->lse_bytes);
+  if (kernel == ZS_ATTENTION_FLASH) {
+    seed = zs_activation (e, FLASH_RANDOM_STATE);
+    offset = zs_activation (e, RANDOM_STATE);
+  }
+  ZsTensor workspace = zs_new (e, kernel == ZS_ATTENTION_CUDNN ? CUDNN_WORKSPACE : 0,
+                               ZS_CATEGORY_WORKSPACE);
   zs_run (e, e->k.attention);
   zs_drop (e, workspace);
   saved->q = zs_save (e, q, grad);
@@ -77,6 +110,44 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
   return out;
 }
 
+/* The kernel with its temporaries. */
+static void
+run_backward (ZsEmitter *e)
+{
+  const ZsModelShape *shape = &e->model->shape;
+  int64_t rows = e->batch * shape->n_heads * round_up (e->sequence, FLASH_ROUND);
+  ZsTensor a, b, dk = ZS_NO_TENSOR, dv = ZS_NO_TENSOR;
+
+  switch (e->shape.attention) {
+  case ZS_ATTENTION_FLASH:   /* row sums, fp32 dq, and dk and dv of all heads */
+    a = zs_new (e, rows * 4, ZS_CATEGORY_WORKSPACE);
+    b = zs_new (e, rows * shape->head_dim * 4, ZS_CATEGORY_WORKSPACE);
+    if (shape->n_kv_heads != shape->n_heads && !repeats (e)) {
+      dk = zs_temporary (e, e->q_bytes);
+      dv = zs_temporary (e, e->q_bytes);
+    }
+    zs_run_back (e, e->k.attention_back);
+    zs_drop (e, dv);
+    zs_drop (e, dk);
+    zs_drop (e, b);
+    zs_drop (e, a);
+    break;
+  case ZS_ATTENTION_EFFICIENT:
+    a = zs_new (e, row_statistics (e, EFFICIENT_ROUND), ZS_CATEGORY_WORKSPACE);
+    b = zs_new (e, e->tokens * shape->n_heads * shape->head_dim * 4
+                     + e->batch * shape->n_heads * EFFICIENT_HEAD, ZS_CATEGORY_WORKSPACE);
+    zs_run_back (e, e->k.attention_back);
+    zs_drop (e, a);
+    zs_drop (e, b);
+    break;
+  default:
+    a = zs_new (e, backward_workspace (e), ZS_CATEGORY_WORKSPACE);
+    zs_run_back (e, e->k.attention_back);
+    zs_drop (e, a);
+    break;
+  }
+}
+
 static void
 forget (ZsEmitter *e, ZsAttentionSaved *saved)
 {
@@ -86,6 +157,8 @@ forget (ZsEmitter *e, ZsAttentionSaved *saved)
   zs_release (e, &saved->v);
   zs_release (e, &saved->lse);
   zs_release (e, &saved->out);
+  if (e->shape.attention == ZS_ATTENTION_FLASH)
+    zs_release (e, &saved->seed);
   zs_release (e, &saved->offset);
   zs_release (e, &saved->seed);
 }
@@ -98,10 +171,14 @@ zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor
   ZsAttentionSaved *saved = &layer->attention_saved;
   int64_t kv = repeats (e) ? e->q_bytes : e->kv_bytes;
   ZsTensor dq = zs_temporary (e, e->q_bytes), dk = zs_temporary (e, kv), dv = zs_temporary (e, kv);
-  ZsTensor workspace = zs_new (e, backward_workspace (e), ZS_CATEGORY_WORKSPACE);
 
-  zs_run_back (e, e->k.attention_back);
-  zs_drop (e, workspace);
+  run_backward (e);
+  if (!layer->k_grad && !repeats (e))
+    zs_release (e, &dk);
+  if (!layer->q_grad)
+    zs_release (e, &dq);
+  if (!layer->v_grad && !repeats (e))
+    zs_release (e, &dv);
   if (e->popped) {
     zs_release (e, &saved->seed);
     zs_release (e, &saved->offset);

@@ -5,7 +5,9 @@
  * Not reentrant: forward with hooks that hold no tensor; the first saved tensor that backward asks
  * for starts the recomputation, which stops at the last saved one; a node takes its saved tensors out
  * of the frame, so they go before the node's own gradient.  The frame (the layer's input, the rotary
- * tables) goes with the last of them.  Sources: torch/utils/checkpoint.py, recorded histories. */
+ * tables) goes with the last of them.  A reentrant node drops its tensors after its backward but keeps
+ * its function, whose keyword arguments (tables, mask, positions) live as long as the graph: until the
+ * caller forgets the loss.  Sources: torch/utils/checkpoint.py, recorded histories. */
 #include "config.h"
 
 #include "sim/model/emit-internal.h"
@@ -16,9 +18,17 @@ zs_checkpoint_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x)
   bool keep = e->keep, no_grad = e->no_grad;
 
   layer->input = zs_plan_ref (e->plan, x);
-  layer->frame_cos = zs_plan_ref (e->plan, e->cos);
-  layer->frame_sin = zs_plan_ref (e->plan, e->sin);
-  layer->frame_mask = zs_plan_ref (e->plan, e->mask);
+  if (!e->shape.reentrant) {
+    layer->frame_cos = zs_plan_ref (e->plan, e->cos);
+    layer->frame_sin = zs_plan_ref (e->plan, e->sin);
+    layer->frame_mask = zs_plan_ref (e->plan, e->mask);
+    layer->frame_positions = zs_plan_ref (e->plan, e->position_ids);
+  } else if (e->graph_cos == ZS_NO_TENSOR) {
+    e->graph_cos = zs_plan_ref (e->plan, e->cos);
+    e->graph_sin = zs_plan_ref (e->plan, e->sin);
+    e->graph_mask = zs_plan_ref (e->plan, e->mask);
+    e->graph_positions = zs_plan_ref (e->plan, e->position_ids);
+  }
   e->keep = false;
   e->no_grad = e->shape.reentrant;
   ZsTensor result = zs_layer_forward (e, layer, x, false);
@@ -27,23 +37,33 @@ zs_checkpoint_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x)
   return result;
 }
 
-static ZsGradient
-reentrant_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
+/* The whole or, if STOP, most of LAYER again, with autograd. */
+static ZsTensor
+recompute (ZsEmitter *e, ZsLayer *layer, bool stop)
 {
   e->keep = true;
   e->recompute = true;
-  ZsTensor output = zs_layer_forward (e, layer, layer->input, false);
+  e->popped = false;
+  e->cos = stop ? layer->frame_cos : e->graph_cos;
+  e->sin = stop ? layer->frame_sin : e->graph_sin;
+  e->mask = stop ? layer->frame_mask : e->graph_mask;
+  ZsTensor result = zs_layer_forward (e, layer, layer->input, stop);
+  e->cos = e->sin = e->mask = ZS_NO_TENSOR;
+  e->recompute = false;
+  return result;
+}
+
+static ZsGradient
+reentrant_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
+{
+  ZsTensor output = recompute (e, layer, false);
   ZsTensor root = gradient.tensor;
 
-  e->recompute = false;
   /* the root gradient is shared with the outer node, so that the first addition makes a new tensor */
   ZsGradient inner = { zs_plan_ref (e->plan, root), false };
   inner = zs_layer_backward (e, layer, inner);
   zs_drop (e, output);
   zs_drop (e, root);
-  zs_release (e, &layer->frame_cos);
-  zs_release (e, &layer->frame_sin);
-  zs_release (e, &layer->frame_mask);
   zs_release (e, &layer->input);
   inner.own = true;
   return inner;
@@ -57,11 +77,7 @@ zs_recompute_now (ZsEmitter *e)
   uint32_t label = e->plan->label;
 
   e->pending = NULL;
-  e->recompute = true;
-  e->popped = false;
-  e->keep = true;
-  zs_layer_forward (e, layer, layer->input, true);
-  e->recompute = false;
+  recompute (e, layer, true);
   e->popped = true;
   zs_plan_set_label (e->plan, label);
 }

@@ -78,7 +78,8 @@ typedef struct {
   ZsTensor cos[2], sin[2];          /* held by the products of q and k */
   ZsTensor gate, silu, up;
   ZsTensor input;                   /* held by the checkpoint */
-  ZsTensor frame_cos, frame_sin, frame_mask;
+  ZsTensor frame_cos, frame_sin, frame_mask, frame_positions;
+  ZsTensor weights;                 /* eager: a variable of the layer's forward */
 } ZsLayer;
 
 struct ZsEmitter {
@@ -124,7 +125,7 @@ struct ZsEmitter {
   } k;
 
   /* held between forward and backward */
-  ZsTensor ids;
+  ZsTensor ids, input_mask;
   ZsTensor workspaces[2];
   ZsTensor cos, sin, mask;
   ZsTensor head_saved_weight;
@@ -132,6 +133,7 @@ struct ZsEmitter {
   ZsLinearSaved head_saved;
   ZsTensor labels, total_weight, log_softmax, loss, previous_loss, outputs;
   ZsTensor position_ids, tied_gradient;
+  ZsTensor graph_cos, graph_sin, graph_mask, graph_positions, graph_inputs, graph_input_gradient;   /* see checkpoint.c */
   ZsLayer *pending;            /* checkpointed layer to recompute when a saved tensor is asked for */
 };
 
@@ -263,6 +265,7 @@ void     zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLin
                              ZsTensor gradient, bool consume, bool x_grad, ZsLinearSaved *saved,
                              ZsGradient *total);
 /* attention.c, attention-math.c */
+bool     zs_gradient_by_head    (const ZsEmitter *e);
 ZsTensor zs_attention_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v);
 void     zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
                                 ZsTensor *ret_k, ZsTensor *ret_v);

@@ -199,9 +199,8 @@ add_layers (ZsEmitter *e)
   e->layers = g_new0 (ZsLayer, (gsize) n);
   add_modules (e);
   e->embedding_trains = trains;
-  /* peft's enable_input_require_grads (): transformers calls it for reentrant checkpointing of a
-   * model whose embeddings are frozen, which would have no gradient otherwise */
-  e->inputs_require_grad = trains || (every > 0 && e->shape.reentrant);
+  /* gradient_checkpointing_enable () of transformers calls enable_input_require_grads () */
+  e->inputs_require_grad = trains || every > 0;
   grad = e->inputs_require_grad;
   for (int64_t i = 0; i < n; i++) {
     ZsLayer *layer = &e->layers[i];
@@ -211,7 +210,8 @@ add_layers (ZsEmitter *e)
     for (int what = 0; what < ZS_N_WHATS; what++)
       layer->labels[what] = zs_plan_label (e->plan, (int) i, WHATS[what]);
     ZsTensor *slots[] = { &layer->gate, &layer->silu, &layer->up, &layer->input, &layer->frame_cos,
-                          &layer->frame_sin, &layer->frame_mask, &layer->cos[0], &layer->cos[1],
+                          &layer->frame_sin, &layer->frame_mask, &layer->frame_positions,
+                          &layer->weights, &layer->cos[0], &layer->cos[1],
                           &layer->sin[0], &layer->sin[1] };
     for (gsize j = 0; j < G_N_ELEMENTS (slots); j++)
       *slots[j] = ZS_NO_TENSOR;
@@ -248,7 +248,9 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   e->label_root = zs_plan_label (plan, -1, "backward");
   ZsTensor *slots[] = { &e->ids, &e->workspaces[0], &e->workspaces[1], &e->cos, &e->sin, &e->mask,
                         &e->labels, &e->total_weight, &e->log_softmax, &e->loss, &e->previous_loss,
-                        &e->outputs, &e->position_ids, &e->tied_gradient };
+                        &e->outputs, &e->position_ids, &e->tied_gradient, &e->graph_cos, &e->graph_sin,
+                        &e->graph_mask, &e->graph_positions, &e->graph_inputs,
+                        &e->graph_input_gradient, &e->input_mask };
   for (gsize i = 0; i < G_N_ELEMENTS (slots); i++)
     *slots[i] = ZS_NO_TENSOR;
   memset (&e->final_saved, 0xff, sizeof e->final_saved);

@@ -116,6 +116,7 @@ zs_layer_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x, bool stop)
   zs_drop (e, n2);
   if (stop) {
     zs_drop (e, middle);
+    zs_release (e, &layer->weights);
     return ZS_NO_TENSOR;
   }
   zs_label_layer (e, layer, ZS_WHAT_RESIDUAL);
@@ -123,6 +124,7 @@ zs_layer_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x, bool stop)
   zs_run (e, e->k.residual);
   zs_drop (e, down);
   zs_drop (e, middle);
+  zs_release (e, &layer->weights);
   zs_leave (e, layer->module);
   return result;
 }
@@ -202,14 +204,14 @@ project_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient, Zs
 }
 
 static ZsGradient
-attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
+attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
 {
   ZsGradient to_out = { ZS_NO_TENSOR, false }, to_n1 = { ZS_NO_TENSOR, false };
   ZsTensor dq, dk, dv;
 
   zs_enter_back (e, layer->attention);
   zs_label_layer (e, layer, ZS_WHAT_O);
-  zs_linear_backward (e, &e->linears[ZS_O], &layer->linears[ZS_O], gradient, false,
+  zs_linear_backward (e, &e->linears[ZS_O], &layer->linears[ZS_O], gradient.tensor, !layer->x_grad,
                       layer->attention_grad, &layer->saved[ZS_O], &to_out);
   if (!layer->attention_grad)
     return to_n1;
@@ -229,6 +231,13 @@ attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
     zs_release (e, &dq);
   if (layer->v_grad) {
     zs_label_layer (e, layer, ZS_WHAT_V);
+    if (zs_gradient_by_head (e)) {
+      ZsTensor copy = zs_temporary (e, e->kv_bytes);
+
+      zs_run_back (e, e->k.k_copy);
+      zs_drop (e, dv);
+      dv = copy;
+    }
     zs_linear_backward (e, &e->linears[ZS_V], &layer->linears[ZS_V], dv, true, layer->n1_grad,
                         &layer->saved[ZS_V], &to_n1);
   } else {
@@ -260,7 +269,10 @@ zs_layer_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
     }
   }
   if (layer->mid_grad) {
-    ZsGradient to_n1 = attention_block_backward (e, layer, gradient.tensor);
+    ZsGradient to_n1 = attention_block_backward (e, layer, gradient);
+
+    if (!layer->x_grad)
+      gradient.tensor = ZS_NO_TENSOR;   /* o_proj was the last to use it */
 
     if (to_n1.tensor != ZS_NO_TENSOR) {
       zs_label_layer (e, layer, ZS_WHAT_INPUT_NORM);
@@ -287,8 +299,9 @@ zs_layer_forget (ZsEmitter *e, ZsLayer *layer)
 {
   if (!e->popped)
     return;
-  zs_release (e, &layer->frame_cos);
-  zs_release (e, &layer->frame_sin);
   zs_release (e, &layer->frame_mask);
+  zs_release (e, &layer->frame_sin);
+  zs_release (e, &layer->frame_cos);
+  zs_release (e, &layer->frame_positions);
   zs_release (e, &layer->input);
 }

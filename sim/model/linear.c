@@ -186,9 +186,12 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   zs_drop (e, small);
   zs_release (e, &saved->a_weight);
   zs_release (e, &saved->a_input);
+  bool plain = e->shape.lora.dropout == 0 && kind->a_in_bytes == kind->in_bytes;
+  if (x_grad && plain)
+    *total = zs_accumulate (e, *total, to_x, kind->in_bytes, kind->accumulate);
   zs_give_gradient (e, ids->a, da);
   zs_leave_back (e, ids->a_module);
-  if (!x_grad)
+  if (!x_grad || plain)
     return base;
 
   if (e->shape.lora.dropout > 0) {
@@ -271,15 +274,19 @@ zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *i
     zs_drop (e, gradient);
   zs_release (e, &saved->weight);
   zs_release (e, &saved->input);
-  /* the engine adds up the input's gradient when the node returns; the parameters' nodes run after */
-  if (dx != ZS_NO_TENSOR)
-    *total = zs_accumulate (e, *total, (ZsGradient) { dx, efficient (e) }, kind->in_bytes,
-                            kind->accumulate);
+  if (dbias != ZS_NO_TENSOR)
+    zs_give_gradient (e, ids->bias, dbias);
+  /* the view of the input was made after the weight's transposition, so that its node runs first;
+   * module hooks of a framework put a node of their own between it and the sum */
+  bool hooked = efficient (e) || e->hooks->after_backward != NULL;
+  if (!hooked && dx != ZS_NO_TENSOR)
+    *total = zs_accumulate (e, *total, (ZsGradient) { dx, false }, kind->in_bytes, kind->accumulate);
   if (dw != ZS_NO_TENSOR && ids->weight < 0)
     e->tied_gradient = dw;   /* waits for the embedding's own */
   else if (dw != ZS_NO_TENSOR)
     zs_give_gradient (e, ids->weight, dw);
-  if (dbias != ZS_NO_TENSOR)
-    zs_give_gradient (e, ids->bias, dbias);
   zs_leave_back (e, ids->module);
+  if (hooked && dx != ZS_NO_TENSOR)
+    *total = zs_accumulate (e, *total, (ZsGradient) { dx, efficient (e) }, kind->in_bytes,
+                            kind->accumulate);
 }

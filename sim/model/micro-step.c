@@ -10,6 +10,8 @@ zs_emit_inputs (ZsEmitter *e)
 {
   zs_plan_set_label (e->plan, e->label_inputs);
   e->ids = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
+  if (e->shape.attention_mask)
+    e->input_mask = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
 }
 
 static ZsTensor
@@ -30,6 +32,13 @@ void
 zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
 {
   ZsTensor old_loss = e->loss, old_outputs = e->outputs;
+  ZsTensor old_graph[] = { e->graph_mask, e->graph_sin, e->graph_cos, e->graph_positions, e->graph_inputs,
+                           e->graph_input_gradient };
+  /* Qwen2Model and Qwen3Model hold the positions in the arguments of their masks */
+  bool qwen = e->model->shape.qkv_bias || e->model->shape.qk_norm;
+
+  e->graph_mask = e->graph_sin = e->graph_cos = e->graph_positions = ZS_NO_TENSOR;
+  e->graph_inputs = e->graph_input_gradient = ZS_NO_TENSOR;
 
   if (e->hooks->before_forward_pass != NULL)
     e->hooks->before_forward_pass (e->hooks->self, e->plan, step, micro_step, boundary);
@@ -42,6 +51,8 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   ZsTensor embeddings = zs_activation (e, e->hidden);
   zs_run (e, e->k.embedding);
   zs_leave (e, e->embedding);
+  if (e->inputs_require_grad && !e->embedding_trains)   /* a leaf, which the graph holds */
+    e->graph_inputs = zs_plan_ref (e->plan, embeddings);
   zs_mask_forward (e);
   zs_rotary_tables (e);
   ZsTensor x = layers_forward (e, zs_plan_ref (e->plan, embeddings));
@@ -49,8 +60,11 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   ZsTensor hidden = zs_norm_forward (e, &e->hidden_norm, x, e->final_norm, e->final_grad, &e->final_saved);
   zs_drop (e, x);
   zs_leave (e, e->inner);
+  if (qwen)
+    zs_drop (e, embeddings);
   zs_release (e, &e->position_ids);
-  zs_drop (e, embeddings);
+  if (!qwen)
+    zs_drop (e, embeddings);
   zs_release (e, &e->mask);
   zs_release (e, &e->cos);
   zs_release (e, &e->sin);
@@ -61,6 +75,8 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
     e->hooks->after_forward_pass (e->hooks->self, e->plan);
   if (e->shape.keep_outputs)
     zs_drop (e, old_outputs);
+  for (gsize i = 0; i < G_N_ELEMENTS (old_graph); i++)
+    zs_drop (e, old_graph[i]);
   zs_drop (e, old_loss);
   if (!e->shape.keep_outputs)
     zs_release (e, &e->outputs);
@@ -70,6 +86,12 @@ void
 zs_emit_drop_outputs (ZsEmitter *e)
 {
   zs_release (e, &e->outputs);
+  zs_release (e, &e->graph_mask);
+  zs_release (e, &e->graph_sin);
+  zs_release (e, &e->graph_cos);
+  zs_release (e, &e->graph_positions);
+  zs_release (e, &e->graph_inputs);
+  zs_release (e, &e->graph_input_gradient);
   zs_release (e, &e->loss);
 }
 
@@ -174,7 +196,7 @@ zs_emit_backward (ZsEmitter *e)
       if (e->embedding_trains)
         embedding_backward (e, gradient.tensor);
       else
-        zs_drop (e, gradient.tensor);
+        e->graph_input_gradient = gradient.tensor;
     }
   }
   zs_plan_set_label (e->plan, e->label_root);

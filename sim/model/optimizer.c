@@ -139,9 +139,10 @@ scratch (ZsAdamW *adam, int i)
                         ZS_CATEGORY_STEP);
 }
 
-/* _single_tensor_adam: (exp_avg_sq.sqrt () / bias_correction2_sqrt).add_ (eps), then addcdiv_. */
-static void
-step_one (ZsAdamW *adam, int i)
+/* _single_tensor_adam: (exp_avg_sq.sqrt () / bias_correction2_sqrt).add_ (eps), then addcdiv_.  Its
+ * variable holds the denominator until the next tensor's is there (LAST, which it takes). */
+static ZsTensor
+step_one (ZsAdamW *adam, int i, ZsTensor last)
 {
   pass (adam, i, 2, "decay");
   pass (adam, i, 3, "exp_avg.lerp_");
@@ -153,8 +154,9 @@ step_one (ZsAdamW *adam, int i)
   pass (adam, i, 2, "div");
   zs_plan_unref (adam->plan, root);
   pass (adam, i, 2, "add_");
+  zs_plan_unref (adam->plan, last);
   pass (adam, i, 4, "addcdiv_");
-  zs_plan_unref (adam->plan, denominator);
+  return denominator;
 }
 
 static void
@@ -178,6 +180,7 @@ void
 zs_adamw_step (ZsAdamW *adam)
 {
   int64_t total = 0, elements = 0;
+  ZsTensor last = ZS_NO_TENSOR;
 
   if (adam->n == 0)
     return;
@@ -201,7 +204,8 @@ zs_adamw_step (ZsAdamW *adam)
     break;
   case ZS_OPTIMIZER_FOR_LOOP:
     for (int i = 0; i < adam->n; i++)
-      step_one (adam, i);
+      last = step_one (adam, i, last);
+    zs_plan_unref (adam->plan, last);
     break;
   }
 }

@@ -85,13 +85,22 @@ init (void *self, ZsPlan *plan)
 {
   Plain *plain = self;
   const ZsModel *model = plain->model;
+  int64_t base = zs_dtype_bytes (model->parameters[0].dtype);
 
   zs_plan_set_label (plan, plain->label);
   for (int32_t i = 0; i < model->n_parameters; i++)
     if (is_adapter (model, i))
-      plain->weights[i] = zs_plan_alloc (plan, model->parameters[i].elements
-                                                 * zs_dtype_bytes (model->parameters[i].dtype),
+      plain->weights[i] = zs_plan_alloc (plan, model->parameters[i].elements * base,
                                          ZS_CATEGORY_PARAMETERS);
+  for (int32_t i = 0; i < model->n_parameters; i++) {
+    int64_t wanted = zs_dtype_bytes (model->parameters[i].dtype);
+
+    if (!is_adapter (model, i) || wanted == base)
+      continue;
+    ZsTensor cast = zs_plan_alloc (plan, model->parameters[i].elements * wanted, ZS_CATEGORY_PARAMETERS);
+    zs_plan_unref (plan, plain->weights[i]);
+    plain->weights[i] = cast;
+  }
 }
 
 static void

@@ -8,3 +8,8 @@ TOOL_LIBS = libtesttools.la $(TEST_LIBS) $(ZLIB_LIBS) $(JANSSON_LIBS)
 check_PROGRAMS += tests/tools/compare-plan
 tests_tools_compare_plan_SOURCES = tests/tools/compare-plan.c
 tests_tools_compare_plan_LDADD = $(TOOL_LIBS)
+
+check_PROGRAMS += tests/tools/test-agreement
+TESTS += tests/tools/test-agreement
+tests_tools_test_agreement_SOURCES = tests/tools/test-agreement.c
+tests_tools_test_agreement_LDADD = $(TOOL_LIBS)

@@ -337,5 +337,7 @@ test_training_from_step (ZsTraining *training, json_t *run)
   set_step_lora (training, json_object_get (run, "lora"));
   test_training_finish (training);
   step->clip = json_is_true (json_object_get (run, "clip"));
+  if (step->lora.rank > 0)
+    step->lora.dtype = dtype_of (json_string_value (json_array_get (json_object_get (run, "lora"), 2)));
   step->cast_model = json_is_true (json_object_get (run, "cast"));
 }
