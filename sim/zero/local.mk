@@ -31,4 +31,13 @@ libzerosim_core_la_SOURCES += \
 # stage 3
 libzerosim_core_la_SOURCES += \
   sim/zero/coordinator.c \
-  sim/zero/coordinator.h
+  sim/zero/coordinator.h \
+  sim/zero/nvme.c \
+  sim/zero/offload3.c \
+  sim/zero/stage3-gather.c \
+  sim/zero/stage3-gradients.c \
+  sim/zero/stage3-internal.h \
+  sim/zero/stage3-load.c \
+  sim/zero/stage3-step.c \
+  sim/zero/stage3.c \
+  sim/zero/stage3.h

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "sim/zero/stage12-hooks.h"
+#include "sim/zero/stage3.h"
 #include "sim/zero/zero.h"
 
 static bool
@@ -50,6 +51,6 @@ zs_zero_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSte
     return zs_stage12_hooks_new (model, config, shape, rank, plan);
   case ZS_WRAPPER_STAGE3:
   default:
-    return NULL;
+    return zs_zero3_hooks_new (model, config, shape, rank, plan);
   }
 }
