@@ -3,7 +3,7 @@
  *
  * The plan is synthetic, of the size and the habits of LLaMA-7B under ZeRO-3 with checkpointing on 8
  * GPUs: gathers ahead on one stream, record_stream on every release, a reduction per gradient, host
- * waits that hold the host three gathers ahead.  Usage: bench-run [REPEATS]. */
+ * waits that hold the host three gathers ahead.  Usage: bench-run [REPEATS [MODE]]. */
 #include "config.h"
 
 #include <stdio.h>
@@ -174,7 +174,11 @@ main (int argc, char **argv)
   fixture.launch = 8 * US;
   fixture.sms = 20;
   fixture.machine.gpu_memory_bytes = INT64_C (80) << 30;
+  int only = argc > 2 ? atoi (argv[2]) : -1;
+
   for (int mode = 0; mode < 3; mode++) {
+    if (only >= 0 && mode != only)
+      continue;
     ZsWork work = { .self = plan, .open = open_source, .plan_key = one_key };
     ZsRunOptions options;
     double best = 1e9;
