@@ -3,7 +3,8 @@
  *
  * The plan is synthetic, of the size and the habits of LLaMA-7B under ZeRO-3 with checkpointing on 8
  * GPUs: gathers ahead on one stream, record_stream on every release, a reduction per gradient, host
- * waits that hold the host three gathers ahead.  Usage: bench-run [REPEATS [MODE]]. */
+ * waits that hold the host three gathers ahead.
+ * Usage: bench-run [REPEATS [MODE]]. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,0 +1,277 @@
+/* test-training.c: whole jobs on whole machines: what must hold whatever the constants are.
+ * SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "tests/run/jobs.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+
+static void
+check_parts (const ZsResult *result)
+{
+  ZsTime sum = 0;
+
+  for (int w = 0; w < ZS_N_WAITS; w++) {
+    CU_ASSERT_TRUE (result->wait_ps[w] >= 0);
+    sum += result->wait_ps[w];
+  }
+  CU_ASSERT_EQUAL (sum, result->step_time_ps);
+  CU_ASSERT_TRUE (result->step_time_ps > 0);
+  int64_t held = 0;
+
+  for (guint h = 0; h < result->peak_holders->len; h++)
+    held += g_array_index (result->peak_holders, ZsHolder, h).bytes;
+  CU_ASSERT_EQUAL (held, result->peak_allocated_bytes);
+  /* phases follow one another and make up the steps */
+  ZsTime steps = 0, phases = 0;
+
+  for (guint p = 0; p < result->phases->len; p++) {
+    const ZsPhaseResult *phase = &g_array_index (result->phases, ZsPhaseResult, p);
+
+    CU_ASSERT_TRUE (phase->time >= 0);
+    if (p > 0) {
+      const ZsPhaseResult *before = phase - 1;
+
+      CU_ASSERT_EQUAL (phase->start, before->start + before->time);
+    }
+    if (phase->step > 0)
+      phases += phase->time;
+    CU_ASSERT_TRUE (phase->peak_allocated_bytes <= phase->peak_reserved_bytes);
+  }
+  for (guint s = 0; s < result->steps->len; s++)
+    steps += g_array_index (result->steps, ZsStepResult, s).time;
+  CU_ASSERT_EQUAL (steps, phases);
+}
+
+static void
+a_plain_step_adds_up (void)
+{
+  Job job;
+
+  job_init (&job, MODEL_1B, -1, 1, "nvswitch-h100");
+  g_autoptr (ZsResult) result = job_run (&job, NULL);
+
+  check_parts (result);
+  CU_ASSERT_EQUAL (result->outcome, ZS_OUTCOME_OK);
+  CU_ASSERT_EQUAL (result->steps->len, 3);
+  CU_ASSERT_EQUAL (result->wait_ps[ZS_WAIT_COMMUNICATION], 0);
+  CU_ASSERT_EQUAL (result->wait_ps[ZS_WAIT_OFFLOAD], 0);
+  CU_ASSERT_TRUE (result->wait_ps[ZS_WAIT_COMPUTE] > result->wait_ps[ZS_WAIT_OPTIMIZER]);
+  CU_ASSERT_TRUE (result->mfu > 0.05 && result->mfu < 0.8 && result->hfu > result->mfu);
+  CU_ASSERT_DOUBLE_EQUAL (result->tokens_per_second_per_gpu,
+                          2048 / zs_time_to_seconds (result->step_time_ps), 1e-6);
+  job_clear (&job);
+}
+
+static ZsTime
+step_time (int stage, int64_t world, const char *fabric, bool offload)
+{
+  Job job;
+
+  job_init (&job, MODEL_1B, stage, world, fabric);
+  job.training.shape.n_layers = 4;
+  if (offload) {
+    job.training.zero.offload_optimizer = ZS_DEVICE_CPU;
+    job.training.zero.optimizer = ZS_DS_OPTIMIZER_CPU_ADAM;
+    job.training.zero.optimizer_pin = true;
+  }
+  g_autoptr (ZsResult) result = job_run (&job, NULL);
+
+  check_parts (result);
+  CU_ASSERT_TRUE (world == 1 || result->wait_ps[ZS_WAIT_COMMUNICATION] > 0
+                  || g_str_equal (fabric, "ideal"));
+  CU_ASSERT_EQUAL (offload, result->wait_ps[ZS_WAIT_OFFLOAD] > 0);
+  job_clear (&job);
+  return result->step_time_ps;
+}
+
+static void
+a_faster_fabric_is_never_slower (void)
+{
+  static const char *const FABRICS[] = { "ideal", "nvswitch-h100", "pcie5-x16-switch",
+                                         "pcie4-x16-host-bridge", "pcie3-x16-host-bridge" };
+  ZsTime before = 0;
+
+  for (size_t f = 0; f < G_N_ELEMENTS (FABRICS); f++) {
+    ZsTime now = step_time (2, 4, FABRICS[f], false);
+
+    if (now < before)
+      printf ("# %s is faster than the one before\n", FABRICS[f]);
+    CU_ASSERT_TRUE (now >= before);
+    before = now;
+  }
+}
+
+static void
+offload_costs_time (void)
+{
+  CU_ASSERT_TRUE (step_time (2, 2, "pcie4-x16-host-bridge", true)
+                  > step_time (2, 2, "pcie4-x16-host-bridge", false));
+}
+
+static void
+zero_2_folds_only_what_is_equal (void)
+{
+  Job job;
+  ZsRunOptions options;
+
+  zs_run_options_init (&options);
+  job_init (&job, MODEL_TINY, 2, 3, "pcie4-x16-two-sockets");
+  for (int64_t r = 0; r < 3; r++) {
+    options.report_rank = r;
+    options.no_folding = false;
+    g_autoptr (ZsResult) folded = job_run (&job, &options);
+
+    options.no_folding = true;
+    g_autoptr (ZsResult) unfolded = job_run (&job, &options);
+
+    check_parts (folded);
+    CU_ASSERT_EQUAL (folded->n_distinct_plans, 3);
+    CU_ASSERT_EQUAL (folded->step_time_ps, unfolded->step_time_ps);
+    CU_ASSERT_EQUAL (folded->peak_allocated_bytes, unfolded->peak_allocated_bytes);
+    CU_ASSERT_EQUAL (folded->peak_reserved_bytes, unfolded->peak_reserved_bytes);
+  }
+  job_clear (&job);
+}
+
+static void
+stage_0_folds_on_any_machine (void)
+{
+  static const char *const FABRICS[] = { "nvswitch-h100", "pcie4-x16-host-bridge",
+                                         "pcie4-x16-two-sockets" };
+
+  for (size_t f = 0; f < G_N_ELEMENTS (FABRICS); f++) {
+    Job job;
+    ZsRunOptions options;
+
+    zs_run_options_init (&options);
+    job_init (&job, MODEL_TINY, 0, 4, FABRICS[f]);
+    g_autoptr (ZsResult) folded = job_run (&job, &options);
+
+    options.no_folding = true;
+    g_autoptr (ZsResult) unfolded = job_run (&job, &options);
+
+    CU_ASSERT_EQUAL (folded->n_distinct_plans, 1);
+    CU_ASSERT_EQUAL (unfolded->n_distinct_plans, 4);
+    CU_ASSERT_EQUAL (folded->n_instructions * 4, unfolded->n_instructions);
+    CU_ASSERT_EQUAL (folded->step_time_ps, unfolded->step_time_ps);
+    for (int w = 0; w < ZS_N_WAITS; w++)
+      CU_ASSERT_EQUAL (folded->wait_ps[w], unfolded->wait_ps[w]);
+    CU_ASSERT_EQUAL (folded->peak_reserved_bytes, unfolded->peak_reserved_bytes);
+    job_clear (&job);
+  }
+}
+
+static void
+too_little_host_memory_is_an_outcome (void)
+{
+  Job job;
+
+  job_init (&job, MODEL_TINY, 2, 2, "pcie4-x16-host-bridge");
+  job.training.zero.offload_optimizer = ZS_DEVICE_CPU;
+  job.training.zero.optimizer = ZS_DS_OPTIMIZER_CPU_ADAM;
+  job.host.memory_bytes = 1 << 20;
+  g_autoptr (ZsResult) result = job_run (&job, NULL);
+
+  CU_ASSERT_EQUAL (result->outcome, ZS_OUTCOME_HOST_OOM);
+  CU_ASSERT_EQUAL (result->host_pageable_peak_bytes, 2 * result->host_pageable_peak_bytes_per_rank);
+  job_clear (&job);
+}
+
+static void
+a_small_limit_is_out_of_memory (void)
+{
+  Job job;
+  ZsRunOptions options;
+
+  zs_run_options_init (&options);
+  options.memory_limit_bytes = INT64_C (4) << 30;
+  job_init (&job, MODEL_1B, -1, 1, "nvswitch-h100");
+  g_autoptr (ZsResult) result = job_run (&job, &options);
+
+  CU_ASSERT_EQUAL (result->outcome, ZS_OUTCOME_OOM);
+  CU_ASSERT_EQUAL (result->oom.step, 1);
+  CU_ASSERT_PTR_NOT_NULL (result->oom.message);
+  CU_ASSERT_TRUE (result->oom.reserved_bytes + result->oom.tried_bytes > options.memory_limit_bytes);
+  job_clear (&job);
+}
+
+/* Spans of one lane do not overlap, and lie in time. */
+static void
+spans_are_in_order (void)
+{
+  Job job;
+  ZsRunOptions options;
+  ZsTime last[ZS_N_TRACKS] = { 0 };
+
+  zs_run_options_init (&options);
+  options.want_spans = options.want_memory_points = options.want_memory_events = true;
+  options.want_links = true;
+  job_init (&job, MODEL_TINY, 2, 2, "pcie4-x16-host-bridge");
+  g_autoptr (ZsResult) result = job_run (&job, &options);
+
+  CU_ASSERT_TRUE (result->spans->len > 100 && result->memory_points->len > 100
+                  && result->memory_events->len > 100 && result->links->len > 0);
+  for (guint s = 0; s < result->spans->len; s++) {
+    const ZsSpan *span = &g_array_index (result->spans, ZsSpan, s);
+
+    if (span->rank != 0)
+      continue;
+    CU_ASSERT_TRUE (span->track < ZS_N_TRACKS && span->end >= span->start);
+    CU_ASSERT_TRUE (span->start >= last[span->track]);
+    last[span->track] = span->end;
+  }
+  for (guint l = 0; l < result->links->len; l++) {
+    const ZsLinkUse *use = &g_array_index (result->links, ZsLinkUse, l);
+
+    CU_ASSERT_TRUE (use->busy > 0 && use->busy <= result->step_time_ps);
+    CU_ASSERT_TRUE ((double) use->bytes
+                    <= (double) use->rate * zs_time_to_seconds (use->busy) * 1.001);
+  }
+  job_clear (&job);
+}
+
+static gpointer
+run_in_thread (gpointer data)
+{
+  return job_run (data, NULL);
+}
+
+static void
+threads_get_the_same (void)
+{
+  Job job;
+  GThread *threads[4];
+  ZsTime step = 0;
+
+  job_init (&job, MODEL_TINY, 2, 4, "nvswitch-h100");
+  job_ready (&job);
+  for (int t = 0; t < 4; t++)
+    threads[t] = g_thread_new ("run", run_in_thread, &job);
+  for (int t = 0; t < 4; t++) {
+    g_autoptr (ZsResult) result = g_thread_join (threads[t]);
+
+    CU_ASSERT_TRUE (t == 0 || result->step_time_ps == step);
+    step = result->step_time_ps;
+  }
+  job_clear (&job);
+}
+
+int
+main (void)
+{
+  static const CU_TestInfo tests[] = {
+    { "a plain step adds up", a_plain_step_adds_up },
+    { "a faster fabric is never slower", a_faster_fabric_is_never_slower },
+    { "offload costs time", offload_costs_time },
+    { "ZeRO-2 folds only what is equal", zero_2_folds_only_what_is_equal },
+    { "stage 0 folds on any machine", stage_0_folds_on_any_machine },
+    { "too little host memory is an outcome", too_little_host_memory_is_an_outcome },
+    { "a small limit is out of memory", a_small_limit_is_out_of_memory },
+    { "spans are in order", spans_are_in_order },
+    { "threads get the same", threads_get_the_same },
+    CU_TEST_INFO_NULL
+  };
+  return testing_main ("training", tests);
+}
