@@ -259,6 +259,22 @@ set_json (ZsTraining *training, const char *key, json_t *value)
 }
 
 void
+test_training_apply_json (ZsTraining *training, json_t *object)
+{
+  const char *key;
+  json_t *value;
+
+  json_object_foreach (object, key, value)
+    set_json (training, key, value);
+}
+
+bool
+test_training_is_simulated (const ZsTraining *training)
+{
+  return training->framework == ZS_FRAMEWORK_SINGLE || training->framework == ZS_FRAMEWORK_DEEPSPEED;
+}
+
+void
 test_training_from_json (ZsTraining *training, json_t *run)
 {
   const char *key;

@@ -13,6 +13,10 @@ void test_training_init (ZsTraining *training);
 void test_training_set (ZsTraining *training, const char *key, const char *value);
 /* After the last set: what depends on several keys. */
 void test_training_finish (ZsTraining *training);
+/* The keys and values of an object and of the objects in it, as a ds_config has them. */
+void test_training_apply_json (ZsTraining *training, json_t *object);
+/* Does the planner have this framework? */
+bool test_training_is_simulated (const ZsTraining *training);
 /* A line of trace_runs.jsonl. */
 void test_training_from_json (ZsTraining *training, json_t *run);
 /* A configuration line of tests/data/steps. */
