@@ -23,12 +23,16 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/hf-config.h \
   sim/scenario/notes.c \
   sim/scenario/notes.h \
+  sim/scenario/scenario-adapters.c \
   sim/scenario/scenario-cluster.c \
   sim/scenario/scenario-document.c \
   sim/scenario/scenario-import.c \
   sim/scenario/scenario-internal.h \
   sim/scenario/scenario-measured.c \
   sim/scenario/scenario-model.c \
+  sim/scenario/scenario-topology.c \
   sim/scenario/scenario-training.c \
   sim/scenario/scenario.c \
-  sim/scenario/scenario.h
+  sim/scenario/scenario.h \
+  sim/scenario/simulate.c \
+  sim/scenario/simulate.h

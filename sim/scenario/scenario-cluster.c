@@ -111,7 +111,7 @@ form_of_fabric (const ZsNode *fabric)
 static bool
 read_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given)
 {
-  ZsClusterSpec *cluster = &reader->scenario->cluster;
+  ZsClusterSettings *cluster = &reader->scenario->cluster;
   g_autoptr (GError) error = NULL;
   bool open = false;
   const char *form = form_of_fabric (values->fabric);
@@ -149,129 +149,12 @@ read_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given)
   return true;
 }
 
-/* ---- fabric and network ---- */
-static bool
-read_fabric (ZsReader *reader, const ZsNode *node)
-{
-  static const ZsField fields[] = {
-    { .key = "topo", .type = ZS_FIELD_NODE, .offset = 0 },
-    { .key = "nccl_xml", .type = ZS_FIELD_NODE, .offset = sizeof (const ZsNode *) },
-  };
-  ZsClusterSpec *cluster = &reader->scenario->cluster;
-  const ZsNode *files[2] = { NULL, NULL };
-
-  if (node == NULL) {
-    const ZsGpu *gpu = &cluster->gpu;
-    const char *word = "pcie";
-
-    if (cluster->gpus_per_node > 1 && gpu->nvlink_links > 0 && strstr (gpu->name, "pcie") == NULL
-        && strstr (gpu->name, "rtx") == NULL && strstr (gpu->name, "nvl") == NULL)
-      word = gpu->compute_capability >= 80 ? "nvswitch" : "nvlink";
-    cluster->fabric = word;
-    if (cluster->gpus_per_node > 1)
-      zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-fabric", zs_reader_find (reader, "cluster.gpu"),
-                    "no fabric is named; '%s' is taken for %s", word, gpu->name);
-    zs_reader_default (reader, "cluster.fabric", "zerosim", "%s", word);
-    return true;
-  }
-  if (node->kind == ZS_NODE_SCALAR) {
-    cluster->fabric = node->text;
-    return true;
-  }
-  if (!zs_schema_read (node, "fabric", fields, G_N_ELEMENTS (fields), files, NULL, reader->errors))
-    return false;
-
-  const ZsNode *file = files[0] != NULL ? files[0] : files[1];
-
-  if (file == NULL || (files[0] != NULL && files[1] != NULL))
-    return zs_node_fail (node, reader->errors, "'fabric' must be a name, {topo: FILE} or {nccl_xml: FILE}");
-  if (file->kind != ZS_NODE_SCALAR)
-    return zs_node_fail (file, reader->errors, "the name of a file is wanted, not %s", zs_node_describe (file));
-
-  g_autofree char *path = zs_reader_file (file);
-
-  cluster->fabric_kind = files[0] != NULL ? ZS_FABRIC_TOPO : ZS_FABRIC_NCCL_XML;
-  cluster->fabric = zs_document_flag (reader->document, "", path)->text;
-  if (!g_file_test (path, G_FILE_TEST_EXISTS))
-    return zs_node_fail (file, reader->errors, "%s: No such file or directory", path);
-  return true;
-}
-
-typedef struct {
-  int     kind, nics;
-  ZsRate  rate;
-  ZsTime  latency;
-  double  efficiency;
-  bool    gpu_direct;
-} Network;
-
-static bool
-read_network (ZsReader *reader, const ZsNode *node)
-{
-  static const char *const kinds[] = { "infiniband", "roce", "efa", "ethernet", "tcp", NULL };
-  static const int kind_values[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA,
-                                     ZS_NETWORK_TCP, ZS_NETWORK_TCP };
-  static const ZsField fields[] = {
-    { ZS_FIELD ("nics", INT32, Network, nics), .min = 1, .max = 64, .required = true,
-      .help = "network cards of a node" },
-    { ZS_FIELD ("rate", RATE, Network, rate), .min = 1000000, .max = INT64_C (10000000000000),
-      .required = true, .help = "of one card, for example 200 Gb/s" },
-    { ZS_FIELD ("kind", WORD, Network, kind), .words = kinds, .word_values = kind_values, .required = true },
-    { ZS_FIELD ("latency", TIME, Network, latency), .max = ZS_SECOND },
-    { ZS_FIELD ("efficiency", NUMBER, Network, efficiency), .low = 0.01, .high = 1 },
-    { ZS_FIELD ("gpu_direct", BOOL, Network, gpu_direct) },
-  };
-  ZsClusterSpec *cluster = &reader->scenario->cluster;
-  const ZsNode *given[G_N_ELEMENTS (fields)];
-  Network network = { 0 };
-
-  if (node == NULL) {
-    if (cluster->n_nodes > 1) {
-      const ZsGpu *gpu = &cluster->gpu;
-      const char *word = strstr (gpu->name, "rtx") != NULL  ? "ethernet-100"
-                         : gpu->compute_capability >= 90    ? "ib-ndr-400"
-                         : gpu->compute_capability >= 80    ? "ib-hdr-200"
-                                                            : "ib-edr-100";
-
-      cluster->network_name = word;
-      zs_notes_add (reader->notes, ZS_NOTE_RISKY, "default-network", zs_reader_find (reader, "cluster.nodes"),
-                    "no network between the nodes is named; '%s' is taken", word);
-      zs_reader_default (reader, "cluster.network", "zerosim", "%s", word);
-    }
-    return true;
-  }
-  if (node->kind == ZS_NODE_SCALAR) {
-    cluster->network_name = node->text;
-    return true;
-  }
-  if (!zs_schema_read (node, "network", fields, G_N_ELEMENTS (fields), &network, given, reader->errors))
-    return false;
-
-  /* what the person did not say is as in a network of that kind */
-  bool tcp = network.kind == ZS_NETWORK_TCP;
-
-  cluster->has_network = true;
-  cluster->network = (ZsNetwork) {
-    .kind = (ZsNetworkKind) network.kind,
-    .nics = network.nics,
-    .rate = network.rate,
-    /* NCCL's network plug-ins report 0 but for TCP sockets and EFA; the fabric adds its own (assumed) */
-    .latency = given[3] != NULL ? network.latency : 0,
-    .extra_latency = given[3] != NULL ? 0 : (tcp ? 20 : network.kind == ZS_NETWORK_EFA ? 10 : 2) * ZS_MICROSECOND,
-    .efficiency = given[4] != NULL ? network.efficiency : tcp ? 0.7 : network.kind == ZS_NETWORK_EFA ? 0.8 : 0.92,
-    .gpu_direct = given[5] != NULL ? network.gpu_direct : !tcp,
-    .origin = ZS_ORIGIN_ASSUMED,
-  };
-  g_strlcpy (cluster->network.name, kinds[tcp ? 3 : network.kind], sizeof cluster->network.name);
-  return true;
-}
-
 /* ---- host ---- */
 
 /* What is assumed of a host: a server of the generation of its PCIe slots.  Rates: DDR4-2400 x 4 channels, DDR4-3200 x 8,
  * DDR5-4800 x 8 of one socket, 80 % of it (channels * MT/s * 8 bytes; sustained 75 to 85 %). */
 static void
-default_host (const ZsClusterSpec *cluster, ZsHost *host)
+default_host (const ZsClusterSettings *cluster, ZsHost *host)
 {
   int generation = cluster->gpu.pcie_generation;
   bool consumer = strstr (cluster->gpu.name, "rtx-") != NULL && cluster->gpus_per_node <= 2;
@@ -311,7 +194,7 @@ read_host (ZsReader *reader, const ZsNode *node, const ZsNode *nvme)
     { ZS_FIELD ("write", RATE, ZsHost, nvme_write_rate), .min = 1000000, .max = INT64_C (10000000000000),
       .required = true },
   };
-  ZsClusterSpec *cluster = &reader->scenario->cluster;
+  ZsClusterSettings *cluster = &reader->scenario->cluster;
   ZsHost *host = &cluster->host;
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
   bool ok = true;
@@ -376,7 +259,7 @@ read_environment (ZsReader *reader, const ZsNode *node)
 bool
 zs_reader_cluster (ZsReader *reader)
 {
-  ZsClusterSpec *cluster = &reader->scenario->cluster;
+  ZsClusterSettings *cluster = &reader->scenario->cluster;
   Values values = { .gpus_per_node = 1, .nodes = 1 };
   const ZsNode *given[N_FIELDS] = { NULL };
   ZsNode *node = zs_node_get (reader->root, "cluster");
@@ -390,7 +273,6 @@ zs_reader_cluster (ZsReader *reader)
   zs_reader_record (reader, "cluster.", FIELDS, N_FIELDS, given);
   cluster->gpus_per_node = values.gpus_per_node;
   cluster->n_nodes = values.nodes;
-  zs_reader_default (reader, "cluster.gpus_per_node", "zerosim", "1");
   zs_reader_default (reader, "cluster.nodes", "zerosim", "1");
   cluster->shm_rate = values.shm_rate;
   if (given[PEER_ACCESS] != NULL)
@@ -406,7 +288,6 @@ zs_reader_cluster (ZsReader *reader)
   if (cluster->peer_access < 0)
     zs_reader_default (reader, "cluster.peer_access", "the GPU's driver", "%s",
                        cluster->gpu.p2p_over_pcie ? "true" : "false");
-  ok &= read_fabric (reader, values.fabric);
-  ok &= read_network (reader, values.network);
-  return read_host (reader, values.host, values.nvme) && ok;
+  ok &= read_host (reader, values.host, values.nvme);
+  return zs_reader_topology (reader, values.fabric, values.network, given[GPUS_PER_NODE] != NULL) && ok;
 }

@@ -39,6 +39,16 @@ bool zs_reader_import_training_args (ZsReader *reader, const char *path);
 bool zs_reader_model (ZsReader *reader);
 bool zs_reader_cluster (ZsReader *reader);
 bool zs_reader_training (ZsReader *reader);
+/* Parts of them: scenario-topology.c (FABRIC and NETWORK may be NULL; HAS_COUNT: gpus_per_node was given),
+ * scenario-adapters.c. */
+bool zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *network, bool has_count);
+bool zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *ret_dtype_given);
+void zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given);
+bool zs_reader_fsdp (ZsReader *reader, const ZsNode *node, bool dtype_given, ZsDtype dtype,
+                     ZsTraining *training);
+/* bf16, fp16, fp32 and their long names, with their ZsDtype */
+extern const char *const ZS_DTYPE_WORDS[];
+extern const int ZS_DTYPE_VALUES[];
 bool zs_reader_measured (ZsReader *reader);
 /* Names of the keys of a section, NULL-terminated. */
 const char *const *zs_cluster_keys (void);

@@ -25,9 +25,6 @@ enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
 enum { OPTIMIZER_UNKNOWN = -1 };
 
 static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", "fsdp2", NULL };
-static const char *const DTYPES[] = { "bf16", "fp16", "fp32", "bfloat16", "float16", "float32", NULL };
-static const int DTYPE_VALUES[] = { ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32,
-                                    ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32 };
 static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", NULL };
 
 static const ZsField FIELDS[N_FIELDS] = {
@@ -43,7 +40,7 @@ static const ZsField FIELDS[N_FIELDS] = {
                      .max = 1 << 20 },
   [SEQUENCE] = { ZS_FIELD ("sequence_length", INT, Values, sequence), .min = 1, .max = 1 << 24,
                  .help = "tokens of a sample" },
-  [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = DTYPES, .word_values = DTYPE_VALUES },
+  [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = ZS_DTYPE_WORDS, .word_values = ZS_DTYPE_VALUES },
   [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS },
   [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", BOOL, Values, attention_mask),
                        .help = "a padding mask is given to the model" },
@@ -202,146 +199,6 @@ read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
 }
 
 static bool
-read_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *dtype_given)
-{
-  typedef struct {
-    int64_t       rank;
-    const ZsNode *targets;
-    int           dtype;
-    double        dropout;
-  } Lora;
-  static const char *const linears[] = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
-                                         "down_proj", NULL };
-  static const ZsField fields[] = {
-    { ZS_FIELD ("rank", INT, Lora, rank), .min = 1, .max = 8192, .required = true },
-    { ZS_FIELD ("targets", NODE, Lora, targets) },
-    { ZS_FIELD ("dtype", WORD, Lora, dtype), .words = DTYPES, .word_values = DTYPE_VALUES },
-    { ZS_FIELD ("dropout", NUMBER, Lora, dropout), .high = 0.99 },
-    { .key = "alpha", .type = ZS_FIELD_IGNORED },
-  };
-  static const ZsField target = { .key = "targets", .type = ZS_FIELD_WORD, .words = linears };
-  Lora value = { .dtype = ZS_DTYPE_FP32 };
-  const ZsNode *given[G_N_ELEMENTS (fields)];
-  bool ok = true;
-
-  if (node == NULL)
-    return true;
-  if (!zs_schema_read (node, "lora", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
-    return false;
-  zs_reader_record (reader, "training.lora.", fields, G_N_ELEMENTS (fields), given);
-  step->lora = (ZsLora) { .rank = value.rank, .dtype = (ZsDtype) value.dtype, .dropout = value.dropout };
-  *dtype_given = given[2] != NULL;
-  if (value.targets == NULL) {
-    /* peft's own choice for LLaMA-like models (peft/utils/constants.py) */
-    step->lora.targets = ZS_LINEAR_Q | ZS_LINEAR_V;
-    zs_reader_default (reader, "training.lora.targets", "peft", "q_proj, v_proj");
-    return true;
-  }
-  if (value.targets->kind == ZS_NODE_SCALAR) {
-    if (strcmp (value.targets->text, "all-linear") == 0) {
-      step->lora.targets = (1u << 7) - 1;
-      return true;
-    }
-    int word;
-
-    ok = zs_schema_read_field (value.targets, &target, &word, reader->errors);
-    if (ok)
-      step->lora.targets = 1u << word;
-    return ok;
-  }
-  for (int i = 0; i < value.targets->n_items; i++) {
-    int word;
-
-    if (zs_schema_read_field (value.targets->items[i], &target, &word, reader->errors))
-      step->lora.targets |= 1u << word;
-    else
-      ok = false;
-  }
-  if (ok && step->lora.targets == 0)
-    ok = zs_node_fail (value.targets, reader->errors, "'targets' is empty");
-  return ok;
-}
-
-/* DeepSpeed's engine casts the adapters that peft made in fp32 to the model's dtype, but not those of a model
- * from zero.Init (stage 3) since 0.19.2. */
-static void
-cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given)
-{
-  ZsLora *lora = &training->step.lora;
-
-  if (lora->rank == 0 || training->framework != ZS_FRAMEWORK_DEEPSPEED
-      || training->step.dtype == ZS_DTYPE_FP32 || lora->dtype != ZS_DTYPE_FP32)
-    return;
-  if (training->zero.stage == 3 && training->zero.zero_init
-      && zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST))
-    return;
-  lora->dtype = training->step.dtype;
-  zs_settings_put (reader->settings, "training.lora.dtype", ZS_SETTING_DERIVED, "DeepSpeed's cast of the model",
-                   "%s", DTYPES[lora->dtype]);
-  if (dtype_given)
-    zs_notes_add (reader->notes, ZS_NOTE_INFO, "lora-cast", zs_reader_find (reader, "training.lora.dtype"),
-                  "DeepSpeed casts fp32 adapters to %s here", DTYPES[lora->dtype]);
-}
-
-static bool
-read_fsdp (ZsReader *reader, const ZsNode *node, const Values *values, const ZsNode *const *given_training,
-           ZsTraining *training)
-{
-  typedef struct {
-    bool reshard, hybrid, cpu_offload, limit_all_gathers;
-    int  storage, compute, reduce, prefetch;
-  } Fsdp;
-  static const char *const prefetches[] = { "none", "backward_post", "backward_pre", "NO_PREFETCH",
-                                            "BACKWARD_POST", "BACKWARD_PRE", NULL };
-  static const int prefetch_values[] = { 0, 0, 1, 0, 0, 1 };
-  static const ZsField fields[] = {
-    { ZS_FIELD ("reshard_after_forward", BOOL, Fsdp, reshard) },
-    { ZS_FIELD ("param_dtype", WORD, Fsdp, compute), .words = DTYPES, .word_values = DTYPE_VALUES },
-    { ZS_FIELD ("reduce_dtype", WORD, Fsdp, reduce), .words = DTYPES, .word_values = DTYPE_VALUES },
-    { ZS_FIELD ("cpu_offload", BOOL, Fsdp, cpu_offload) },
-    { ZS_FIELD ("storage_dtype", WORD, Fsdp, storage), .words = DTYPES, .word_values = DTYPE_VALUES,
-      .help = "of the shards and the optimizer" },
-    { ZS_FIELD ("hybrid", BOOL, Fsdp, hybrid) },
-    { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
-    { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
-      .word_values = prefetch_values },
-  };
-  /* shards in fp32, as accelerate and torchtitan keep them; computing in the dtype of the training, gradients
-   * reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
-  bool first = training->framework == ZS_FRAMEWORK_FSDP1;
-  int dtype = given_training[DTYPE] != NULL ? values->dtype : ZS_DTYPE_BF16;
-  Fsdp value = { .reshard = true, .limit_all_gathers = true, .prefetch = 1, .storage = ZS_DTYPE_FP32,
-                 .compute = dtype, .reduce = first ? dtype : ZS_DTYPE_FP32 };
-  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
-
-  if (node != NULL && !zs_schema_read (node, "fsdp", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
-    return false;
-  zs_reader_record (reader, "training.fsdp.", fields, G_N_ELEMENTS (fields), given);
-  zs_reader_default (reader, "training.fsdp.reshard_after_forward", "FSDP", "true");
-  zs_reader_default (reader, "training.fsdp.param_dtype", "zerosim", "%s", DTYPES[value.compute]);
-  zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s", DTYPES[value.reduce]);
-  zs_reader_default (reader, "training.fsdp.storage_dtype", "zerosim", "fp32");
-  training->fsdp = (ZsFsdpConfig) {
-    .version = first ? 1 : 2,
-    .world = training->world,
-    .node_ranks = reader->scenario->cluster.gpus_per_node,
-    .gradient_accumulation = training->gradient_accumulation,
-    .reshard_after_forward = value.reshard,
-    .hybrid = value.hybrid,
-    .parameter_dtype = (ZsDtype) value.storage,
-    .compute_dtype = (ZsDtype) value.compute,
-    .reduce_dtype = (ZsDtype) value.reduce,
-    .cpu_offload = value.cpu_offload,
-    .limit_all_gathers = value.limit_all_gathers,
-    .backward_prefetch = value.prefetch == 1,
-    .optimizer = training->step.optimizer,
-    .versions = training->step.versions,
-  };
-  training->step.dtype = training->fsdp.compute_dtype;
-  return true;
-}
-
-static bool
 read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *given, ZsTraining *training)
 {
   ZsScenario *scenario = reader->scenario;
@@ -452,7 +309,7 @@ check_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given, c
       && (training->step.dtype == ZS_DTYPE_FP32 || (capability > 0 && capability < 80)))
     return zs_node_fail (given[ATTENTION], reader->errors,
                          "FlashAttention needs bf16 or fp16 and an Ampere GPU or newer, not %s in %s; say sdpa",
-                         gpu->name, DTYPES[training->step.dtype]);
+                         gpu->name, ZS_DTYPE_WORDS[training->step.dtype]);
   return true;
 }
 
@@ -504,6 +361,24 @@ choose_threads (ZsReader *reader, const Values *values, const ZsNode *const *giv
   }
 }
 
+/* `alloc_conf`, or the variable that the environment sets. */
+static bool
+read_alloc_conf (ZsReader *reader, const ZsNode *node)
+{
+  ZsScenario *scenario = reader->scenario;
+  g_autoptr (GError) error = NULL;
+
+  if (node == NULL)
+    node = zs_reader_find (reader, "cluster.environment.PYTORCH_CUDA_ALLOC_CONF");
+  if (node == NULL)
+    node = zs_reader_find (reader, "cluster.environment.PYTORCH_ALLOC_CONF");
+  if (node != NULL && node->kind == ZS_NODE_SCALAR)
+    scenario->alloc_conf_text = node->text;
+  if (!zs_alloc_conf_parse (scenario->alloc_conf_text, &scenario->alloc_conf, &error))
+    return zs_node_fail (node, reader->errors, "alloc_conf: %s", error->message);
+  return true;
+}
+
 bool
 zs_reader_training (ZsReader *reader)
 {
@@ -528,7 +403,6 @@ zs_reader_training (ZsReader *reader)
   training->n_steps = (int) values.steps;
   training->gradient_accumulation = (int) values.accumulation;
   training->synchronize_phases = values.synchronize;
-  scenario->alloc_conf = values.alloc_conf;
   scenario->memory_limit_bytes = values.memory_limit;
   *step = (ZsStepShape) {
     .micro_batch = values.micro_batch,
@@ -543,6 +417,8 @@ zs_reader_training (ZsReader *reader)
     .sm_count = scenario->cluster.gpu.sm_count,
     .reentrant = scenario->cluster.versions.of[ZS_SOFTWARE_TRANSFORMERS] < ZS_VERSION (5, 0, 0),
   };
+  if (!read_alloc_conf (reader, given[ALLOC_CONF]))
+    return false;
   if (training->framework == ZS_FRAMEWORK_SINGLE && training->world > 1)
     return zs_node_fail (given[FRAMEWORK], reader->errors,
                          "framework single is for one GPU, not %" G_GINT64_FORMAT, training->world);
@@ -550,7 +426,7 @@ zs_reader_training (ZsReader *reader)
   bool ok = read_checkpointing (reader, values.checkpointing, step, &reentrant_given);
 
   ok &= read_optimizer (reader, values.optimizer, &step->optimizer);
-  ok &= read_lora (reader, values.lora, step, &lora_dtype_given);
+  ok &= zs_reader_lora (reader, values.lora, step, &lora_dtype_given);
   if (given[REENTRANT] != NULL)
     step->reentrant = values.reentrant;
   else if (step->checkpoint_every > 0 && !reentrant_given)
@@ -575,7 +451,7 @@ zs_reader_training (ZsReader *reader)
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     ok = read_deepspeed (reader, &values, given, training);
   else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
-    ok = read_fsdp (reader, values.fsdp, &values, given, training);
+    ok = zs_reader_fsdp (reader, values.fsdp, given[DTYPE] != NULL, (ZsDtype) values.dtype, training);
   if (!ok)
     return false;
   if (training->framework != ZS_FRAMEWORK_DEEPSPEED && given[DEEPSPEED] != NULL)
@@ -586,11 +462,10 @@ zs_reader_training (ZsReader *reader)
                   "`fsdp` has no effect with framework %s", FRAMEWORKS[training->framework]);
   zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT, step->micro_batch);
   zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d", training->gradient_accumulation);
-  zs_reader_default (reader, "training.dtype", "zerosim", "%s", DTYPES[step->dtype]);
+  zs_reader_default (reader, "training.dtype", "zerosim", "%s", ZS_DTYPE_WORDS[step->dtype]);
   zs_reader_default (reader, "training.steps", "zerosim", "3");
-  cast_lora (reader, training, lora_dtype_given);
+  zs_reader_cast_lora (reader, training, lora_dtype_given);
   choose_attention (reader, &values, given, step);
-  scenario->attention = step->attention;
   choose_threads (reader, &values, given, values.framework);
   return check_gpu (reader, &values, given, training);
 }

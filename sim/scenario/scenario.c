@@ -12,6 +12,7 @@ zs_scenario_free (ZsScenario *scenario)
     return;
   g_free (scenario->path);
   g_free ((gpointer) scenario->cluster.environment);
+  zs_topology_free (scenario->topology);
   g_array_unref (scenario->measured.phases);
   zs_settings_free (scenario->settings);
   zs_notes_free (scenario->notes);
@@ -104,7 +105,8 @@ new_reader (const char *path, ZsDocument *document, ZsCatalogue *catalogue, ZsEr
   scenario->document = document;
   scenario->settings = zs_settings_new ();
   scenario->notes = zs_notes_new ();
-  scenario->alloc_conf = "";
+  scenario->alloc_conf_text = "";
+  zs_alloc_conf_init (&scenario->alloc_conf);
   scenario->measured.phases = g_array_new (FALSE, TRUE, sizeof (ZsMeasuredPhase));
   return (ZsReader) { .scenario = scenario, .document = document, .root = zs_document_root (document),
                       .catalogue = catalogue, .errors = errors, .notes = scenario->notes,

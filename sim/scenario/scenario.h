@@ -3,7 +3,7 @@
  *
  * A scenario comes from our YAML, or from a bare ds_config.json with flags of the command line; an
  * accelerate YAML and a TrainingArguments JSON may stand beside either.  Later steps read no file of
- * the person's, except the topology that `fabric` names.
+ * the person's: the machine's wiring is read too.
  *
  * Who wins, from the strongest: --set, flags, the scenario (or ds_config), the TrainingArguments, the
  * accelerate file, the machine of `instance`, defaults.
@@ -16,6 +16,7 @@
 #include "sim/hardware/gpu.h"
 #include "sim/hardware/host.h"
 #include "sim/job/job.h"
+#include "sim/memory/alloc-conf.h"
 #include "sim/network/topology.h"
 #include "sim/run/result.h"
 #include "sim/scenario/catalogue.h"
@@ -37,14 +38,13 @@ typedef struct {
   ZsHost       host;
   ZsFabricKind fabric_kind;
   const char  *fabric;          /* name, or path of the file */
-  const char  *network_name;    /* in models/networks; NULL: `network` if has_network */
-  bool         has_network;     /* described in place */
-  ZsNetwork    network;
+  bool         has_network;
+  ZsNetwork    network;         /* between nodes */
   int          peer_access;     /* -1 as the GPU's driver, 0 no, 1 yes */
   ZsRate       shm_rate;        /* 0 unknown */
   const char *const *environment;   /* "NAME=VALUE", NULL-terminated */
   ZsVersions   versions;
-} ZsClusterSpec;
+} ZsClusterSettings;
 
 /* A measured phase; numbers that were not measured are -1. */
 typedef struct {
@@ -76,9 +76,10 @@ typedef struct {
   const char   *model_name;     /* as given */
   ZsHfConfig    model;
   ZsTraining    training;
-  ZsClusterSpec cluster;
-  ZsAttention   attention;      /* what `attention` came to: also in training.step */
-  const char   *alloc_conf;     /* PYTORCH_CUDA_ALLOC_CONF; "" */
+  ZsClusterSettings cluster;
+  ZsTopology   *topology;       /* of the cluster, joined */
+  const char   *alloc_conf_text;   /* PYTORCH_CUDA_ALLOC_CONF; "" */
+  ZsAllocConf   alloc_conf;
   int64_t       memory_limit_bytes;   /* 0: none */
   ZsMeasured    measured;
   ZsSettings   *settings;

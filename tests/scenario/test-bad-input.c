@@ -73,6 +73,10 @@ static const Case CASES[] = {
   { ".yaml", GOOD "training: {lora: {rank: 8, targets: [q]}}\n", 0, "3:38", "q_proj" },
   { ".yaml", "model: {base: llama-7b, layer: 4}\n" GOOD_CLUSTER, 0, "1:25", "did you mean 'layers'" },
   { ".yaml", DS ("train_batch_size: 2, zero_optimization: {stgae: 3}"), 0, "3:65", "stage" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: pcie6}\n", 0, "2:30", "there are: " },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: rtx-4090, gpus_per_node: 2, fabric: nvlink}\n", 0, "2:52", "has no NVLink" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nodes: 2, network: ib}\n", 0, "2:41", "there are: " },
+  { ".yaml", GOOD "training: {alloc_conf: \"expandable_segment:True\"}\n", 0, "3:24", "expandable_segments" },
   /* wrong types and ranges */
   { ".yaml", GOOD "training: {micro_batch: -1}\n", 0, "3:25", "1 to 1048576" },
   { ".yaml", GOOD "training: {micro_batch: 1.5}\n", 0, "3:25", "whole number" },

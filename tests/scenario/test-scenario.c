@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sim/io/file.h"
-#include "sim/scenario/scenario.h"
+#include "sim/scenario/simulate.h"
 #include "tests/testing.h"
 
 static ZsCatalogue *catalogue;
@@ -338,6 +338,43 @@ deepspeed_casts_adapters_by_its_version (void)
 }
 
 static void
+a_topology_file_says_how_many_gpus (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("zerosim-XXXXXX", NULL);
+  g_autofree char *topo = file_of (folder, "topo.txt",
+                                   "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n"
+                                   "GPU0\t X \tPHB\tSYS\tSYS\t0-15\t0\nGPU1\tPHB\t X \tSYS\tSYS\t0-15\t0\n"
+                                   "GPU2\tSYS\tSYS\t X \tPHB\t16-31\t1\nGPU3\tSYS\tSYS\tPHB\t X \t16-31\t1\n");
+  g_autofree char *path = file_of (folder, "s.yaml",
+                                   "model: llama-7b\ncluster: {gpu: l40s, fabric: {topo: topo.txt}}\n");
+  g_autoptr (ZsScenario) scenario = load (path, NULL, NULL);
+
+  CU_ASSERT_EQUAL (scenario->cluster.gpus_per_node, 4);
+  CU_ASSERT_EQUAL (scenario->training.world, 4);
+  CU_ASSERT_EQUAL (zs_topology_path (scenario->topology, 0, 3), ZS_PATH_SYS);
+  CU_ASSERT_EQUAL (zs_topology_path (scenario->topology, 0, 1), ZS_PATH_PHB);
+  g_unlink (topo);
+  g_unlink (path);
+  g_rmdir (folder);
+}
+
+static void
+a_scenario_runs (void)
+{
+  g_autoptr (ZsScenario) scenario
+    = parse ("model: {base: tinyllama, layers: 2}\ncluster: {gpu: a100-sxm4-40gb}\n"
+             "training: {framework: single, sequence_length: 256}\n", NULL, NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (ZsResult) result = zs_scenario_run (scenario, NULL, &error);
+
+  CU_ASSERT_PTR_NOT_NULL_FATAL (result);
+  CU_ASSERT_EQUAL (result->outcome, ZS_OUTCOME_OK);
+  /* weights, gradients and two moments in bf16 */
+  CU_ASSERT_TRUE (result->peak_allocated_bytes > 8 * scenario->model.n_parameters);
+  CU_ASSERT_TRUE (result->step_time_ps > 0);
+}
+
+static void
 a_cluster_alone_is_read (void)
 {
   g_autofree char *folder = g_dir_make_tmp ("zerosim-XXXXXX", NULL);
@@ -375,6 +412,8 @@ main (void)
     { "accelerate and TrainingArguments are read", accelerate_and_training_arguments_are_read },
     { "measured numbers are read", measured_numbers_are_read },
     { "DeepSpeed casts adapters by its version", deepspeed_casts_adapters_by_its_version },
+    { "a topology file says how many GPUs", a_topology_file_says_how_many_gpus },
+    { "a scenario runs", a_scenario_runs },
     { "a cluster alone is read", a_cluster_alone_is_read },
     CU_TEST_INFO_NULL
   };

@@ -1,0 +1,194 @@
+/* scenario-topology.c: `fabric` and `network` of the section `cluster`, and the machine they make.
+ * SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "sim/scenario/scenario-internal.h"
+
+static bool
+read_fabric (ZsReader *reader, const ZsNode *node)
+{
+  static const ZsField fields[] = {
+    { .key = "topo", .type = ZS_FIELD_NODE, .offset = 0 },
+    { .key = "nccl_xml", .type = ZS_FIELD_NODE, .offset = sizeof (const ZsNode *) },
+  };
+  ZsClusterSettings *cluster = &reader->scenario->cluster;
+  const ZsNode *files[2] = { NULL, NULL };
+
+  if (node == NULL) {
+    const ZsGpu *gpu = &cluster->gpu;
+    const char *word = "pcie";
+
+    if (cluster->gpus_per_node > 1 && gpu->nvlink_links > 0 && strstr (gpu->name, "pcie") == NULL
+        && strstr (gpu->name, "rtx") == NULL && strstr (gpu->name, "nvl") == NULL)
+      word = gpu->compute_capability >= 80 ? "nvswitch" : "nvlink";
+    cluster->fabric = word;
+    if (cluster->gpus_per_node > 1)
+      zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-fabric", zs_reader_find (reader, "cluster.gpu"),
+                    "no fabric is named; '%s' is taken for %s", word, gpu->name);
+    zs_reader_default (reader, "cluster.fabric", "zerosim", "%s", word);
+    return true;
+  }
+  if (node->kind == ZS_NODE_SCALAR) {
+    cluster->fabric = node->text;
+    return true;
+  }
+  if (!zs_schema_read (node, "fabric", fields, G_N_ELEMENTS (fields), files, NULL, reader->errors))
+    return false;
+
+  const ZsNode *file = files[0] != NULL ? files[0] : files[1];
+
+  if (file == NULL || (files[0] != NULL && files[1] != NULL))
+    return zs_node_fail (node, reader->errors, "'fabric' must be a name, {topo: FILE} or {nccl_xml: FILE}");
+  if (file->kind != ZS_NODE_SCALAR)
+    return zs_node_fail (file, reader->errors, "the name of a file is wanted, not %s", zs_node_describe (file));
+
+  g_autofree char *path = zs_reader_file (file);
+
+  cluster->fabric_kind = files[0] != NULL ? ZS_FABRIC_TOPO : ZS_FABRIC_NCCL_XML;
+  cluster->fabric = zs_document_flag (reader->document, "", path)->text;
+  if (!g_file_test (path, G_FILE_TEST_EXISTS))
+    return zs_node_fail (file, reader->errors, "%s: No such file or directory", path);
+  return true;
+}
+
+typedef struct {
+  int     kind, nics;
+  ZsRate  rate;
+  ZsTime  latency;
+  double  efficiency;
+  bool    gpu_direct;
+} Network;
+
+static const char *const KINDS[] = { "infiniband", "roce", "efa", "ethernet", "tcp", NULL };
+static const int KIND_VALUES[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA, ZS_NETWORK_TCP,
+                                   ZS_NETWORK_TCP };
+
+/* {nics, rate, kind}: what is not said is as in a network of that kind. */
+static bool
+describe_network (ZsReader *reader, const ZsNode *node, ZsNetwork *network)
+{
+  static const char *const models[] = {
+    [ZS_NETWORK_INFINIBAND] = "ib-hdr-200", [ZS_NETWORK_ROCE] = "roce", [ZS_NETWORK_EFA] = "efa",
+    [ZS_NETWORK_TCP] = "tcp",
+  };
+  static const ZsField fields[] = {
+    { ZS_FIELD ("nics", INT32, Network, nics), .min = 1, .max = 64, .required = true,
+      .help = "network cards of a node" },
+    { ZS_FIELD ("rate", RATE, Network, rate), .min = 1000000, .max = INT64_C (10000000000000),
+      .required = true, .help = "of one card, for example 200 Gb/s" },
+    { ZS_FIELD ("kind", WORD, Network, kind), .words = KINDS, .word_values = KIND_VALUES, .required = true },
+    { ZS_FIELD ("latency", TIME, Network, latency), .max = ZS_SECOND, .help = "one way" },
+    { ZS_FIELD ("efficiency", NUMBER, Network, efficiency), .low = 0.01, .high = 1 },
+    { ZS_FIELD ("gpu_direct", BOOL, Network, gpu_direct) },
+  };
+  enum { NICS, RATE, KIND, LATENCY, EFFICIENCY, GPU_DIRECT };
+  const ZsNode *given[G_N_ELEMENTS (fields)];
+  g_autoptr (GError) error = NULL;
+  Network value = { 0 };
+
+  if (!zs_schema_read (node, "network", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+    return false;
+  if (!zs_network_load (zs_catalogue_models (reader->catalogue), models[value.kind], network, &error))
+    return zs_node_fail (node, reader->errors, "%s", error->message);
+  g_strlcpy (network->name, given[KIND]->text, sizeof network->name);
+  network->nics = value.nics;
+  network->rate = value.rate;
+  if (given[LATENCY] != NULL)
+    network->extra_latency = value.latency;
+  if (given[EFFICIENCY] != NULL)
+    network->efficiency = value.efficiency;
+  if (given[GPU_DIRECT] != NULL)
+    network->gpu_direct = value.gpu_direct;
+  network->origin = ZS_ORIGIN_ASSUMED;
+  return true;
+}
+
+static bool
+read_network (ZsReader *reader, const ZsNode *node)
+{
+  ZsClusterSettings *cluster = &reader->scenario->cluster;
+  const char *models = zs_catalogue_models (reader->catalogue);
+  g_autoptr (GError) error = NULL;
+
+  if (node != NULL && node->kind != ZS_NODE_SCALAR) {
+    cluster->has_network = describe_network (reader, node, &cluster->network);
+    return cluster->has_network;
+  }
+  if (node != NULL) {
+    cluster->has_network = zs_network_load (models, node->text, &cluster->network, &error);
+    return cluster->has_network || zs_node_fail (node, reader->errors, "%s", error->message);
+  }
+  if (cluster->n_nodes == 1 || strcmp (cluster->fabric, "ideal") == 0)
+    return true;
+
+  /* a topology of NCCL's has its own NICs; else what was usual with that GPU */
+  if (cluster->fabric_kind == ZS_FABRIC_NCCL_XML)
+    return true;
+
+  const ZsGpu *gpu = &cluster->gpu;
+  const char *word = strstr (gpu->name, "rtx") != NULL ? "tcp-10g"
+                     : gpu->compute_capability >= 90   ? "ib-ndr-400"
+                     : gpu->compute_capability >= 80   ? "ib-hdr-200"
+                                                       : "ib-edr-100";
+
+  cluster->has_network = zs_network_load (models, word, &cluster->network, &error);
+  if (!cluster->has_network)
+    return zs_errors_add (reader->errors, "%s", error->message);
+  zs_notes_add (reader->notes, ZS_NOTE_RISKY, "default-network", zs_reader_find (reader, "cluster.nodes"),
+                "no network between the nodes is named; '%s' is taken", word);
+  zs_reader_default (reader, "cluster.network", "zerosim", "%s", word);
+  return true;
+}
+
+/* The error of a file that was read has its own place; others get NODE's. */
+static bool
+fail_at (ZsReader *reader, const ZsNode *node, GError *error, const char *file)
+{
+  if (node == NULL || (file != NULL && g_str_has_prefix (error->message, file))) {
+    zs_errors_take (reader->errors, error);
+    return false;
+  }
+  zs_node_fail (node, reader->errors, "%s", error->message);
+  g_error_free (error);
+  return false;
+}
+
+bool
+zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *network, bool has_count)
+{
+  ZsScenario *scenario = reader->scenario;
+  ZsClusterSettings *cluster = &scenario->cluster;
+  GError *error = NULL;
+
+  if (!read_fabric (reader, fabric) || !read_network (reader, network))
+    return false;
+
+  bool named = cluster->fabric_kind == ZS_FABRIC_NAME;
+  ZsTopologyOptions options = { .gpu = &cluster->gpu,
+                                .n_gpus = named || has_count ? cluster->gpus_per_node : 0,
+                                .host = &cluster->host,
+                                .peer_access = cluster->peer_access,
+                                .shm_rate = cluster->shm_rate };
+
+  scenario->topology = named ? zs_topology_from_fabric (zs_catalogue_models (reader->catalogue), cluster->fabric,
+                                                        &options, &error)
+                             : zs_topology_from_file (cluster->fabric, &options, &error);
+  if (scenario->topology == NULL)
+    return fail_at (reader, fabric, error, named ? NULL : cluster->fabric);
+  cluster->gpus_per_node = scenario->topology->n_gpus;
+  if (!has_count)
+    zs_reader_default (reader, "cluster.gpus_per_node", named ? "zerosim" : "the topology", "%d",
+                       cluster->gpus_per_node);
+  if (!zs_topology_connect (scenario->topology, cluster->n_nodes, cluster->has_network ? &cluster->network : NULL,
+                            &error))
+    return fail_at (reader, network != NULL ? network : zs_reader_find (reader, "cluster.nodes"), error, NULL);
+  for (guint i = 0; i < scenario->topology->warnings->len; i++)
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "topology", fabric, "%s",
+                  (const char *) g_ptr_array_index (scenario->topology->warnings, i));
+  if (named && strcmp (scenario->topology->name, cluster->fabric) != 0)
+    zs_settings_put (reader->settings, "cluster.fabric.name", ZS_SETTING_DERIVED, "the GPU", "%s",
+                     scenario->topology->name);
+  return true;
+}

@@ -1,0 +1,50 @@
+/* simulate.c: from a scenario to its result.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/scenario/simulate.h"
+
+#include "sim/run/training.h"
+
+void
+zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_options)
+{
+  zs_run_options_init (ret_options);
+  ret_options->alloc_conf = scenario->alloc_conf;
+  ret_options->memory_limit_bytes = scenario->memory_limit_bytes;
+  ret_options->torch = scenario->cluster.versions.of[ZS_SOFTWARE_TORCH];
+  if (scenario->measured.any && scenario->measured.rank < scenario->training.world)
+    ret_options->report_rank = scenario->measured.rank;
+}
+
+ZsCluster *
+zs_scenario_cluster (const ZsScenario *scenario, GError **error)
+{
+  const ZsClusterSettings *cluster = &scenario->cluster;
+  ZsDtype dtype = scenario->training.step.dtype;
+  ZsClusterSpec spec = {
+    .gpu = &cluster->gpu,
+    .host = &cluster->host,
+    .topology = scenario->topology,
+    .nccl = { .version = cluster->versions.of[ZS_SOFTWARE_NCCL], .environment = cluster->environment },
+    .group_ranks = zs_training_group_ranks (&scenario->training),
+    .fp32 = dtype == ZS_DTYPE_FP32,
+    .fp16 = dtype == ZS_DTYPE_FP16,
+  };
+
+  return zs_cluster_new (&spec, error);
+}
+
+ZsResult *
+zs_scenario_run (const ZsScenario *scenario, const ZsRunOptions *options, GError **error)
+{
+  g_autoptr (ZsCluster) cluster = zs_scenario_cluster (scenario, error);
+  ZsRunOptions usual;
+
+  if (cluster == NULL)
+    return NULL;
+  if (options == NULL) {
+    zs_scenario_run_options (scenario, &usual);
+    options = &usual;
+  }
+  return zs_run (&scenario->training, zs_cluster_machine (cluster), options, error);
+}

@@ -1,0 +1,19 @@
+/* simulate.h: runs a scenario.  SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "sim/run/cluster.h"
+#include "sim/run/run.h"
+#include "sim/scenario/scenario.h"
+
+/* What a run of SCENARIO starts from: PyTorch's default allocator or its alloc_conf, its memory limit, its
+ * version; the rank that was measured, if any, else the worst. */
+void zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_options);
+
+/* The machine of SCENARIO, which it borrows.  A communicator over all GPUs is in it
+ * (`zs_cluster_comm`).  ERROR: NCCL's environment has an impossible value. */
+ZsCluster *zs_scenario_cluster (const ZsScenario *scenario, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Runs SCENARIO.  OPTIONS may be NULL: zs_scenario_run_options ().  An OOM is a result; ERROR is a limit of ours
+ * or a setting that no machine takes. */
+ZsResult  *zs_scenario_run (const ZsScenario *scenario, const ZsRunOptions *options,
+                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
