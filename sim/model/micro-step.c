@@ -195,8 +195,10 @@ zs_emit_backward (ZsEmitter *e)
     if (gradient.tensor != ZS_NO_TENSOR) {
       if (e->embedding_trains)
         embedding_backward (e, gradient.tensor);
-      else
+      else {
+        zs_enter_back (e, e->embedding);   /* its output takes gradients, its weight does not */
         e->graph_input_gradient = gradient.tensor;
+      }
     }
   }
   zs_plan_set_label (e->plan, e->label_root);
