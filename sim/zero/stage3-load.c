@@ -94,6 +94,45 @@ load_rotary (Zero3 *zero, ZsPlan *plan)
   zs_plan_alloc (plan, half, ZS_CATEGORY_INPUT);   /* stays */
 }
 
+static bool
+is_adapter (const Zero3 *zero, int32_t parameter)
+{
+  ZsModuleKind kind = zero->model->modules[zero->model->parameters[parameter].module].kind;
+
+  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
+}
+
+/* An adapter from one element size to another; the old storage goes. */
+static void
+convert_adapter (Zero3 *zero, ZsPlan *plan, int32_t index, int from, int to)
+{
+  Zero3Parameter *parameter = &zero->parameters[index];
+  ZsTensor cast = zs_plan_alloc (plan, to * parameter->elements, ZS_CATEGORY_PARAMETERS);
+
+  zs_torch_copy (plan, ZS_WORK_OPTIMIZER, parameter->elements, from, to, "cast adapter");
+  zs_plan_unref (plan, parameter->full);
+  parameter->full = cast;
+}
+
+/* peft's adapters come outside zero.Init: whole, in the base model's dtype, then all cast to fp32. */
+static void
+load_adapters (Zero3 *zero, ZsPlan *plan)
+{
+  for (int32_t p = 0; p < zero->n_parameters; p++)
+    if (is_adapter (zero, p)) {
+      Zero3Parameter *parameter = &zero->parameters[p];
+
+      parameter->full = zs_plan_alloc (plan, parameter->elements * zero->model_bytes,
+                                       ZS_CATEGORY_PARAMETERS);
+      zs_torch_launch (plan, ZS_KERNEL_FILL, ZS_WORK_COMPUTE, parameter->elements,
+                       (int) zero->model_bytes, parameter->elements * zero->model_bytes,
+                       "initialise");
+    }
+  for (int32_t p = 0; zero->model_bytes == 2 && p < zero->n_parameters; p++)
+    if (is_adapter (zero, p))
+      convert_adapter (zero, plan, p, 2, 4);
+}
+
 void
 zero3_load (void *self, ZsPlan *plan)
 {
@@ -108,7 +147,8 @@ zero3_load (void *self, ZsPlan *plan)
 
     if (module->kind == ZS_MODULE_ROTARY)
       load_rotary (zero, plan);
-    if (module->n_parameters == 0 || !own)
+    if (module->n_parameters == 0 || !own || module->kind == ZS_MODULE_LORA_A
+        || module->kind == ZS_MODULE_LORA_B)
       continue;
     for (int32_t i = 0; i < module->n_parameters; i++) {
       Zero3Parameter *parameter = &zero->parameters[module->first_parameter + i];
@@ -137,16 +177,27 @@ zero3_load (void *self, ZsPlan *plan)
     }
     zs_plan_unref (plan, full);
   }
+  if (zero->shape.lora.rank > 0) {
+    load_adapters (zero, plan);
+    zs_plan_unref (plan, zero->tied_head_shard);   /* collected on the way */
+    zero->tied_head_shard = ZS_NO_TENSOR;
+  }
   zs_plan_set_label (plan, label);
 }
 
-/* zero.Init did not build the model: its parameters are whole on the GPU, and are cut one by one. */
+/* What zero.Init did not build is whole on the GPU; it is cast where the engine does that, then cut
+ * one by one. */
 static void
 partition_model (Zero3 *zero, ZsPlan *plan)
 {
+  for (int32_t p = 0; p < zero->n_parameters; p++)
+    if (is_adapter (zero, p) && zero->model_bytes == 2 && zero->parameters[p].bytes == 2)
+      convert_adapter (zero, plan, p, 4, 2);
   for (int32_t p = 0; p < zero->n_parameters; p++) {
     Zero3Parameter *parameter = &zero->parameters[p];
 
+    if (parameter->full == ZS_NO_TENSOR)
+      continue;
     broadcast (plan, parameter->elements * parameter->bytes);
     parameter->shard_tensor = make_shard (zero, plan, parameter);
     zs_plan_unref (plan, parameter->full);
@@ -351,8 +402,7 @@ zero3_init (void *self, ZsPlan *plan)
 
   zs_plan_unref (plan, zero->tied_head_shard);
   zero->tied_head_shard = ZS_NO_TENSOR;
-  if (!config->zero_init)
-    partition_model (zero, plan);
+  partition_model (zero, plan);
   if (config->optimizer == ZS_DS_OPTIMIZER_FUSED_ADAM && !zero3_optimizer_on_host (zero))
     zero->adam_flag = zs_plan_alloc (plan, 4, ZS_CATEGORY_OPTIMIZER);   /* _dummy_overflow_buf */
   zero->overflow_flag = zs_plan_alloc (plan, 1, ZS_CATEGORY_OPTIMIZER);  /* inf_or_nan_tracker */
