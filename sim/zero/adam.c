@@ -3,6 +3,13 @@
 
 #include "sim/zero/adam.h"
 
+void
+zs_adam_init (ZsPlan *plan, ZsDsOptimizer optimizer)
+{
+  if (optimizer == ZS_DS_OPTIMIZER_FUSED_ADAM)
+    zs_plan_alloc (plan, 4, ZS_CATEGORY_STEP);
+}
+
 static ZsTensor
 new_state (ZsPlan *plan, int64_t elements, int bytes)
 {

@@ -10,6 +10,10 @@ typedef struct {
   ZsTensor *momentum, *variance, *step_count;
 } ZsAdamStates;
 
+/* What the optimizer's constructor allocates: FusedAdam keeps a number on the GPU for its kernel's
+ * overflow flag (_dummy_overflow_buf). */
+void zs_adam_init (ZsPlan *plan, ZsDsOptimizer optimizer);
+
 /* Adam over ELEMENTS of parameters and gradients of PARAMETER_BYTES with states of STATE_BYTES: makes
  * the states when they do not exist (torch and DeepSpeed both do in the first step), then the kernels
  * and temporaries of the implementation.  FusedAdam and torch's fused one have no temporaries;

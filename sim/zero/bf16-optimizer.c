@@ -45,6 +45,7 @@ init (void *data, ZsPlan *plan)
 
   zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
                       &self->rotary);
+  zs_adam_init (plan, self->config.optimizer);
   for (int32_t g = 0; g < self->n_groups; g++) {
     const ZsFlatGroup *group = &self->groups[g];
     int64_t own = group->partition_elements;

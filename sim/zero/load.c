@@ -69,6 +69,13 @@ zs_zero_load_model (ZsPlan *plan, const ZsModel *model, ZsTensor *storage,
       if (model->modules[model->parameters[p].module].kind == ZS_MODULE_FINAL_NORM)
         load_rotary (plan, model, ret_rotary);
     }
+  if (model->shape.tied_embeddings && model->n_parameters > 0) {
+    /* lm_head is built before it is tied to the embedding */
+    int64_t bytes = model->shape.vocabulary * model->shape.hidden
+                    * zs_dtype_bytes (model->parameters[0].dtype);
+
+    zs_plan_unref (plan, zs_plan_alloc (plan, bytes, ZS_CATEGORY_PARAMETERS));
+  }
   for (int32_t p = 0; p < model->n_parameters; p++)
     if (is_adapter (model, p))
       load_parameter (plan, model, p, storage);

@@ -53,6 +53,7 @@ zs_loss_before_backward (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions,
   loss->gradient = zs_torch_scalar (plan, 4, ZS_NO_TENSOR);
   if (reworked (versions) || accumulation > 1)   /* one more multiplication on the way back */
     loss->gradient = zs_torch_scalar (plan, 4, loss->gradient);
+  drop (plan, &loss->gradient);   /* when the loss's own node has run, before its second matrix */
 }
 
 void

@@ -147,6 +147,7 @@ init (void *data, ZsPlan *plan)
 
   zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
                       &self->rotary);
+  zs_adam_init (plan, self->config.optimizer);
   if (self->wrapper == ZS_WRAPPER_FP16)
     init_fused (self, plan);
   else if (self->wrapper == ZS_WRAPPER_FP16_UNFUSED)

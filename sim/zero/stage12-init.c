@@ -5,6 +5,7 @@
  * The order was read off allocator histories of 0.14.4 and 0.19.5. */
 #include "config.h"
 
+#include "sim/zero/adam.h"
 #include "sim/zero/skip.h"
 #include "sim/zero/stage12.h"
 #include "sim/zero/torch-ops.h"
@@ -148,7 +149,7 @@ zs_stage12_init (void *data, ZsPlan *plan)
 
   zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
                       &self->rotary);
-  self->flag = zs_plan_alloc (plan, 4, ZS_CATEGORY_STEP);
+  zs_adam_init (plan, self->config.optimizer);
   for (int32_t g = 0; g < self->n_groups; g++) {
     if (zs_behaves (&self->config.versions, ZS_BEHAVIOUR_FLATTEN_ON_GPU))
       flatten_on_gpu (self, plan, g);

@@ -352,7 +352,7 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
   }
   self->host.staging_gpu = self->host.staging_host = ZS_NO_TENSOR;
   self->buckets[0] = self->buckets[1] = ZS_NO_TENSOR;
-  self->flag = self->global_norm = ZS_NO_TENSOR;
+  self->global_norm = ZS_NO_TENSOR;
   self->own_gradients = self->averaged_gradients = ZS_NO_TENSOR;
   self->own_padding = self->averaged_padding = ZS_NO_TENSOR;
   zs_loss_init (&self->loss);

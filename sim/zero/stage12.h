@@ -57,7 +57,6 @@ typedef struct {
   ZsTensor *storage;               /* by parameter: its own storage (frozen, or before init) */
   ZsTensor flat[ZS_MAX_GROUPS], master[ZS_MAX_GROUPS];
   ZsTensor momentum[ZS_MAX_GROUPS], variance[ZS_MAX_GROUPS], step_count[ZS_MAX_GROUPS];
-  ZsTensor flag;
 
   /* gradients */
   ZsTensor *gradients;             /* param.grad in storage of its own */
