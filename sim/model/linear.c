@@ -151,8 +151,12 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   }
   ZsTensor scaled = zs_temporary (e, kind->b_out_bytes);
   zs_run_back (e, kind->scale_back);
-  if (cast)
+  if (cast) {
     zs_drop (e, wide);
+  } else if (consume && !base_grad) {   /* the base needs it no more */
+    zs_drop (e, gradient);
+    base = ZS_NO_TENSOR;
+  }
 
   zs_enter_back (e, ids->b_module);
   if (e->pending != NULL)

@@ -77,6 +77,10 @@ load (void *self, ZsPlan *plan)
     if (model->modules[parameter->module].kind == ZS_MODULE_FINAL_NORM)
       load_rotary (plain);
   }
+  if (model->shape.tied_embeddings && !plain->shape.cast_model)   /* made, then tied and dropped */
+    zs_plan_unref (plan, zs_plan_alloc (plan, model->parameters[0].elements
+                                                * zs_dtype_bytes (model->parameters[0].dtype),
+                                        ZS_CATEGORY_PARAMETERS));
 }
 
 /* peft: adapters are made in the base's dtype, and cast to fp32 at the end. */
