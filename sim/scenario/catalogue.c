@@ -25,6 +25,7 @@ struct ZsCatalogue {
   char   *datadir, *models;
   GMutex  lock;
   GArray *entries[ZS_N_CATALOGUES];   /* ZsCatalogueEntry; NULL: not read yet */
+  GHashTable *singles[ZS_N_CATALOGUES];   /* name to ZsCatalogueEntry: asked for by their exact names */
 };
 
 static void
@@ -74,8 +75,10 @@ zs_catalogue_free (ZsCatalogue *catalogue)
 {
   if (catalogue == NULL)
     return;
-  for (int i = 0; i < ZS_N_CATALOGUES; i++)
+  for (int i = 0; i < ZS_N_CATALOGUES; i++) {
     g_clear_pointer (&catalogue->entries[i], g_array_unref);
+    g_clear_pointer (&catalogue->singles[i], g_hash_table_unref);
+  }
   g_mutex_clear (&catalogue->lock);
   g_free (catalogue->datadir);
   g_free (catalogue->models);
@@ -132,7 +135,14 @@ zs_names_equal (const char *a, const char *b)
 }
 
 static void
-read_entry (GArray *entries, const char *folder, const char *file, const char *suffix)
+free_entry (ZsCatalogueEntry *entry)
+{
+  clear_entry (entry);
+  g_free (entry);
+}
+
+static ZsCatalogueEntry
+read_entry (const char *folder, const char *file, const char *suffix)
 {
   g_autoptr (GError) error = NULL;
   ZsCatalogueEntry entry = { .form = "" };
@@ -160,7 +170,35 @@ read_entry (GArray *entries, const char *folder, const char *file, const char *s
     if (aliases->items[i]->kind == ZS_NODE_SCALAR)
       words[n_kept++] = aliases->items[i]->text;
   entry.aliases = words;
-  g_array_append_val (entries, entry);
+  return entry;
+}
+
+/* The entry whose file is called NAME, without reading the others; NULL: none. */
+static const ZsCatalogueEntry *
+find_single (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *name)
+{
+  g_autofree char *lower = g_ascii_strdown (name, -1);
+  ZsCatalogueEntry *entry = NULL;
+
+  if (strchr (name, '/') != NULL || name[0] == '.' || strlen (name) > 100)
+    return NULL;
+  g_mutex_lock (&catalogue->lock);
+  if (catalogue->singles[kind] == NULL)
+    catalogue->singles[kind] = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) free_entry);
+  entry = g_hash_table_lookup (catalogue->singles[kind], lower);
+  if (entry == NULL) {
+    g_autofree char *file = g_strconcat (lower, KINDS[kind].suffix, NULL);
+    g_autofree char *folder = g_build_filename (catalogue->datadir, KINDS[kind].folder, NULL);
+    g_autofree char *path = g_build_filename (folder, file, NULL);
+
+    if (g_file_test (path, G_FILE_TEST_IS_REGULAR)) {
+      entry = g_new (ZsCatalogueEntry, 1);
+      *entry = read_entry (folder, file, KINDS[kind].suffix);
+      g_hash_table_insert (catalogue->singles[kind], g_steal_pointer (&lower), entry);
+    }
+  }
+  g_mutex_unlock (&catalogue->lock);
+  return entry;
 }
 
 static int
@@ -179,8 +217,11 @@ read_folder (const ZsCatalogue *catalogue, const Kind *kind)
 
   g_array_set_clear_func (entries, (GDestroyNotify) clear_entry);
   while (dir != NULL && (file = g_dir_read_name (dir)) != NULL)
-    if (g_str_has_suffix (file, kind->suffix) && file[0] != '.')
-      read_entry (entries, folder, file, kind->suffix);
+    if (g_str_has_suffix (file, kind->suffix) && file[0] != '.') {
+      ZsCatalogueEntry entry = read_entry (folder, file, kind->suffix);
+
+      g_array_append_val (entries, entry);
+    }
   if (dir != NULL)
     g_dir_close (dir);
   g_array_sort (entries, compare_entries);
@@ -246,6 +287,18 @@ const ZsCatalogueEntry *
 zs_catalogue_find (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *name, const char *form,
                    bool *ret_open, GError **error)
 {
+  const ZsCatalogueEntry *single = find_single (catalogue, kind, name);   /* a name goes before all aliases */
+
+  if (single != NULL && single->document == NULL) {
+    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s", single->error);
+    return NULL;
+  }
+  if (single != NULL) {
+    if (ret_open != NULL)
+      *ret_open = false;
+    return single;
+  }
+
   int n_entries;
   const ZsCatalogueEntry *entries = zs_catalogue_list (catalogue, kind, &n_entries);
   const ZsCatalogueEntry *found = NULL, *sxm = NULL, *of_form = NULL;
@@ -254,11 +307,6 @@ zs_catalogue_find (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *nam
   GString *all = g_string_new (NULL);
 
   for (int i = 0; i < n_entries; i++) {
-    if (g_ascii_strcasecmp (entries[i].name, name) == 0) {   /* a name goes before all aliases */
-      found = &entries[i];
-      n_found = 1;
-      break;
-    }
     if (!is_called (&entries[i], normal))
       continue;
     found = &entries[i];

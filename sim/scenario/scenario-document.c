@@ -70,10 +70,13 @@ zs_reader_file (const ZsNode *node)
 {
   if (g_path_is_absolute (node->text) || node->line == 0 || strcmp (node->text, "-") == 0)
     return g_strdup (node->text);
-  /* a file that another file names lies beside that one */
+  /* a file that another file names lies beside that one, or where the program was started */
   g_autofree char *folder = g_path_get_dirname (node->file);
+  g_autofree char *beside = g_build_filename (folder, node->text, NULL);
+  bool here = strcmp (folder, ".") == 0
+              || (!g_file_test (beside, G_FILE_TEST_EXISTS) && g_file_test (node->text, G_FILE_TEST_EXISTS));
 
-  return strcmp (folder, ".") == 0 ? g_strdup (node->text) : g_build_filename (folder, node->text, NULL);
+  return here ? g_strdup (node->text) : g_steal_pointer (&beside);
 }
 
 bool

@@ -62,7 +62,14 @@ find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
     return NULL;
   }
   zs_document_take (reader->document, document);
-  *ret_name = node->text;
+
+  /* config.json is called as its folder, other files as themselves */
+  g_autofree char *folder = is_folder ? g_strdup (path) : g_path_get_dirname (path);
+  g_autofree char *base = g_path_get_basename (path), *parent = g_path_get_basename (folder);
+  bool generic = is_folder || strcmp (base, "config.json") == 0;
+  const char *name = !generic ? base : strcmp (parent, ".") == 0 || strcmp (parent, "/") == 0 ? "model" : parent;
+
+  *ret_name = zs_document_flag (reader->document, "", name)->text;
   return zs_document_root (document);
 }
 

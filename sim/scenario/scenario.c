@@ -45,6 +45,32 @@ zs_reader_default (ZsReader *reader, const char *path, const char *whose, const 
   zs_settings_put (reader->settings, path, ZS_SETTING_DEFAULT, whose, "%s", value);
 }
 
+/* Files that people give in the place of a scenario. */
+static bool
+check_kind (ZsReader *reader)
+{
+  static const struct {
+    const char *key, *what;
+  } kinds[] = {
+    { "axes", "a sweep: run it with `zerosim sweep`" },
+    { "compute_environment", "an accelerate file: give it as --accelerate beside a scenario or ds_config" },
+    { "distributed_type", "an accelerate file: give it as --accelerate beside a scenario or ds_config" },
+    { "model_type", "a model's config.json: give it as --model beside a scenario or ds_config" },
+    { "architectures", "a model's config.json: give it as --model beside a scenario or ds_config" },
+    { "per_device_train_batch_size",
+      "TrainingArguments: give them as --training-args beside a scenario or ds_config" },
+    { "output_dir", "TrainingArguments: give them as --training-args beside a scenario or ds_config" },
+  };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (kinds); i++) {
+    const ZsNode *key = zs_node_get_key (reader->root, kinds[i].key);
+
+    if (key != NULL)
+      return zs_node_fail (key, reader->errors, "this is no scenario, but %s", kinds[i].what);
+  }
+  return true;
+}
+
 static bool
 check_top (ZsReader *reader)
 {
@@ -62,6 +88,8 @@ check_top (ZsReader *reader)
   };
   Top top = { 0 };
 
+  if (!check_kind (reader))
+    return false;
   if (!zs_schema_read (reader->root, "a scenario", fields, G_N_ELEMENTS (fields), &top, NULL, reader->errors))
     return false;
   reader->scenario->name = top.name;

@@ -60,6 +60,11 @@ static const Case CASES[] = {
   { ".yaml", "model: [llama-7b]\n" GOOD_CLUSTER, 0, "1:8", "'model' must be a name" },
   { ".yaml", GOOD_CLUSTER, 0, "1:1", "no model is named" },
   { ".yaml", "model: llama-7b\n", 0, "1:1", "no GPU is named" },
+  /* other files in the place of a scenario */
+  { ".yaml", "distributed_type: DEEPSPEED\nnum_processes: 2\n", 0, "1:1", "--accelerate" },
+  { ".json", "{\"model_type\": \"llama\", \"hidden_size\": 4096}", 0, "1:2", "--model" },
+  { ".json", "{\"output_dir\": \"x\", \"learning_rate\": 1e-5}", 0, "1:2", "--training-args" },
+  { ".yaml", "name: s\nscenario: a.yaml\naxes: {stage: [2, 3]}\n", 0, "3:1", "zerosim sweep" },
   /* unknown words */
   { ".yaml", GOOD "trainig: {}\n", 0, "3:1", "did you mean 'training'" },
   { ".yaml", GOOD "training: {micro_bach: 1}\n", 0, "3:12", "did you mean 'micro_batch'" },

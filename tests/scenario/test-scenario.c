@@ -62,6 +62,16 @@ origin (const ZsScenario *scenario, const char *path)
   return text;
 }
 
+/* Writes TEXT into a folder for tests and returns its path. */
+static char *
+file_of (const char *folder, const char *name, const char *text)
+{
+  char *path = g_build_filename (folder, name, NULL);
+
+  CU_ASSERT_TRUE_FATAL (zs_file_write (path, text, -1, NULL));
+  return path;
+}
+
 #define SMALL "model: llama-7b\ncluster: {gpu: a100-sxm4-40gb, gpus_per_node: 2, fabric: pcie}\n"
 
 static void
@@ -205,6 +215,32 @@ a_base_is_changed_key_by_key (void)
 }
 
 static void
+a_model_may_be_a_config_file (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("zerosim-XXXXXX", NULL);
+  g_autofree char *inside = g_build_filename (folder, "my-llama", NULL);
+  g_autofree char *config = NULL, *path = NULL;
+
+  CU_ASSERT_EQUAL (g_mkdir (inside, 0755), 0);
+  config = file_of (inside, "config.json",
+                    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 512,\n"
+                    "\"intermediate_size\": 1024, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"vocab_size\": 1000,\n"
+                    "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"llama3\"}, \"eos_token_id\": [1, 2], \"rms_norm_eps\": 1e-05}");
+  path = file_of (folder, "s.yaml", "model: my-llama/config.json\ncluster: {gpu: h100}\n");
+  const ZsScenarioFlags flags = { .model = inside };
+  g_autoptr (ZsScenario) file = load (path, NULL, NULL);
+  g_autoptr (ZsScenario) whole = load (path, &flags, NULL);
+
+  CU_ASSERT_STRING_EQUAL (file->training.shape.name, "my-llama");
+  CU_ASSERT_STRING_EQUAL (whole->training.shape.name, "my-llama");
+  CU_ASSERT_EQUAL (file->training.shape.n_kv_heads, 8);
+  g_unlink (config);
+  g_unlink (path);
+  g_rmdir (inside);
+  g_rmdir (folder);
+}
+
+static void
 a_machine_fills_in_what_is_not_said (void)
 {
   g_autoptr (ZsScenario) scenario
@@ -232,16 +268,6 @@ every_machine_makes_a_cluster (void)
     CU_ASSERT_TRUE (scenario->cluster.gpus_per_node >= 1);
     CU_ASSERT_TRUE (scenario->cluster.host.memory_rate > INT64_C (20000000000));
   }
-}
-
-/* Writes TEXT into a folder for tests and returns its path. */
-static char *
-file_of (const char *folder, const char *name, const char *text)
-{
-  char *path = g_build_filename (folder, name, NULL);
-
-  CU_ASSERT_TRUE_FATAL (zs_file_write (path, text, -1, NULL));
-  return path;
 }
 
 static void
@@ -407,6 +433,7 @@ main (void)
     { "defaults follow versions", defaults_follow_versions },
     { "sdpa dispatches by GPU and mask", sdpa_dispatches_by_gpu_and_mask },
     { "a base is changed key by key", a_base_is_changed_key_by_key },
+    { "a model may be a config file", a_model_may_be_a_config_file },
     { "a machine fills in what is not said", a_machine_fills_in_what_is_not_said },
     { "every machine makes a cluster", every_machine_makes_a_cluster },
     { "accelerate and TrainingArguments are read", accelerate_and_training_arguments_are_read },
