@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "sim/memory/caching-allocator.h"
+#include "sim/memory/host-allocator.h"
 #include "tests/testing.h"
 #include "tests/tools/memory-table.h"
 #include "tests/tools/training.h"
@@ -118,6 +119,7 @@ make_row (const Record *record)
   add_phases (row, record);
   row->train_allocated = number (record, "train_peak_alloc");
   row->train_reserved = number (record, "train_peak_reserved");
+  row->pinned = number (record, "pinned_allocated");
   json_decref (config);
   return row;
 }
@@ -154,9 +156,21 @@ test_memory_rows (void)
 
 typedef struct {
   ZsCachingAllocator *allocator;
+  ZsHostAllocator    *host;
   ZsBlock           **blocks;
+  ZsHostBlock        *host_blocks;
   uint32_t            room;
 } Memory;
+
+static void
+grow (Memory *memory, uint32_t id)
+{
+  if (id < memory->room)
+    return;
+  memory->room = MAX (1024, id * 2);
+  memory->blocks = g_renew (ZsBlock *, memory->blocks, memory->room);
+  memory->host_blocks = g_renew (ZsHostBlock, memory->host_blocks, memory->room);
+}
 
 static bool
 execute (Memory *memory, const ZsPlan *plan)
@@ -167,10 +181,7 @@ execute (Memory *memory, const ZsPlan *plan)
 
     switch (instruction->op) {
     case ZS_OP_ALLOC:
-      if (id >= memory->room) {
-        memory->room = MAX (1024, id * 2);
-        memory->blocks = g_renew (ZsBlock *, memory->blocks, memory->room);
-      }
+      grow (memory, id);
       memory->blocks[id] = zs_caching_allocator_malloc (memory->allocator, instruction->bytes,
                                                         instruction->stream, instruction->kind,
                                                         instruction->label);
@@ -181,6 +192,15 @@ execute (Memory *memory, const ZsPlan *plan)
     case ZS_OP_RECORD_STREAM:
       zs_caching_allocator_record_stream (memory->allocator, memory->blocks[id], instruction->stream);
       break;
+    case ZS_OP_HOST_ALLOC:
+      grow (memory, id);
+      memory->host_blocks[id]
+        = zs_host_allocator_alloc (memory->host, instruction->bytes,
+                                   instruction->flags & ZS_FLAG_EXACT_PIN ? ZS_HOST_PINNED_EXACT
+                                   : instruction->flags & ZS_FLAG_PINNED  ? ZS_HOST_PINNED
+                                                                          : ZS_HOST_PAGEABLE);
+      break;
+    case ZS_OP_HOST_FREE: zs_host_allocator_release (memory->host, memory->host_blocks[id]); break;
     case ZS_OP_EMPTY_CACHE: zs_caching_allocator_empty_cache (memory->allocator); break;
     case ZS_OP_UNLESS_FREE:   /* 139 GiB: there was room */
     case ZS_OP_UNLESS_OVERFLOW:
@@ -223,7 +243,8 @@ test_memory_run (const TestMemoryRow *row, TestMemoryResult *ret_result)
     return false;
   g_autoptr (ZsCachingAllocator) allocator = zs_caching_allocator_new (&conf, TOTAL_MEMORY, &host);
   g_autoptr (ZsPlanner) planner = zs_planner_new (&row->training, 0);
-  Memory memory = { .allocator = allocator };
+  g_autoptr (ZsHostAllocator) pinning = zs_host_allocator_new ();
+  Memory memory = { .allocator = allocator, .host = pinning };
   bool fits = true;
 
   *ret_result = (TestMemoryResult) { .train_allocated = 0 };
@@ -244,6 +265,8 @@ test_memory_run (const TestMemoryRow *row, TestMemoryResult *ret_result)
     phase->reserved = MAX (phase->reserved, counters->reserved.peak);
     phase->requested = MAX (phase->requested, counters->requested.peak);
   }
+  ret_result->pinned = zs_host_allocator_counters (pinning)->pinned;
   g_free (memory.blocks);
+  g_free (memory.host_blocks);
   return fits;
 }

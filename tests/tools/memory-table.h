@@ -22,11 +22,12 @@ typedef struct {
   int         n_phases;
   TestMemoryPhase phases[TEST_MEMORY_PHASES];
   int64_t     train_allocated, train_reserved;   /* without model construction and engine */
+  int64_t     pinned;                /* host memory that torch pinned, whole pages */
 } TestMemoryRow;
 
 typedef struct {
   TestMemoryPhase phases[TEST_MEMORY_PHASES];
-  int64_t         train_allocated, train_reserved;
+  int64_t         train_allocated, train_reserved, pinned;
 } TestMemoryResult;
 
 /* Elements are TestMemoryRow, freed with the array. */

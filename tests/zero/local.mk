@@ -14,3 +14,7 @@ TESTS += tests/zero/test-stage12
 tests_zero_test_stage12_SOURCES = tests/zero/test-stage12.c \
   tests/zero/ledger.c tests/zero/ledger.h tests/zero/sized-model.c tests/zero/sized-model.h
 tests_zero_test_stage12_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/zero/test-measured12
+TESTS += tests/zero/test-measured12
+tests_zero_test_measured12_SOURCES = tests/zero/test-measured12.c
+tests_zero_test_measured12_LDADD = $(TOOL_LIBS)
