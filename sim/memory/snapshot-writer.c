@@ -159,7 +159,8 @@ join_ranges (GArray *ranges)
 {
   guint kept = 0;
 
-  qsort (ranges->data, ranges->len, sizeof (Range), compare_ranges);
+  if (ranges->len > 0)
+    qsort (ranges->data, ranges->len, sizeof (Range), compare_ranges);
   for (guint i = 0; i < ranges->len; i++) {
     Range *range = &g_array_index (ranges, Range, i);
     Range *before = kept > 0 ? &g_array_index (ranges, Range, kept - 1) : NULL;
@@ -241,7 +242,8 @@ ranges_from_entries (const ZsSnapshotWriter *writer, GArray *ranges)
   g_hash_table_iter_init (&iter, states);
   while (g_hash_table_iter_next (&iter, NULL, &block))
     g_array_append_vals (live, block, 1);
-  qsort (live->data, live->len, sizeof (Block), compare_blocks);
+  if (live->len > 0)
+    qsort (live->data, live->len, sizeof (Block), compare_blocks);
   for (guint i = 0; i < ranges->len; i++)
     tile_range (&g_array_index (ranges, Range, i), live);
 }
