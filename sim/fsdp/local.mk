@@ -1,3 +1,9 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
-  sim/fsdp/config.h
+  sim/fsdp/config.h \
+  sim/fsdp/fsdp.c \
+  sim/fsdp/fsdp.h \
+  sim/fsdp/fsdp2.c \
+  sim/fsdp/fsdp2.h \
+  sim/fsdp/unit.c \
+  sim/fsdp/unit.h

@@ -1,0 +1,331 @@
+/* unit.c: what both versions of FSDP share: units, loading, the optimizer's step.
+ * SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/fsdp/unit.h"
+
+static int64_t
+divide_up (int64_t a, int64_t b)
+{
+  return (a + b - 1) / b;
+}
+
+static uint32_t
+kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t bytes, const char *name)
+{
+  ZsKernel value = { .kind = (uint8_t) kind, .launch = ZS_LAUNCH_NO_GRAD,
+                     .element_bytes = (uint8_t) units->compute_bytes, .phase_class = 2,
+                     .n = elements, .bytes = bytes, .name = name };
+
+  return zs_plan_kernel (units->plan, &value);
+}
+
+static void
+finish_unit (FsdpUnits *units, FsdpUnit *unit)
+{
+  int64_t c = units->compute_bytes, r = units->reduce_bytes, p = units->parameter_bytes;
+
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    unit->shard_elements += units->parameters[i].shard_elements;
+    if (units->parameters[i].trainable)
+      unit->trainable_shard_elements += units->parameters[i].shard_elements;
+  }
+  int64_t shard = unit->shard_elements, trained = unit->trainable_shard_elements;
+
+  unit->label_gather = zs_plan_label (units->plan, unit->layer, "all-gather");
+  unit->label_reduce = zs_plan_label (units->plan, unit->layer, "reduce-scatter");
+  unit->cast = kernel (units, ZS_KERNEL_CAST, shard, shard * (p + c), "fsdp.cast");
+  unit->copy_in = kernel (units, ZS_KERNEL_COPY, shard, shard * 2 * c, "fsdp.copy_in");
+  unit->copy_out = kernel (units, ZS_KERNEL_COPY, shard * units->ranks,
+                           shard * units->ranks * 2 * c, "fsdp.copy_out");
+  unit->reduce_copy = kernel (units, ZS_KERNEL_COPY, trained * units->ranks,
+                              trained * units->ranks * (c + r), "fsdp.chunk_cat");
+  unit->reduce_cast = kernel (units, ZS_KERNEL_CAST, trained, trained * (r + p), "fsdp.reduce_cast");
+  unit->accumulate = kernel (units, ZS_KERNEL_ELEMENTWISE, trained, trained * 3 * p,
+                             "fsdp.accumulate");
+}
+
+/* Parameters of UNIT: those below its module that no other unit has, in the order of modules (). */
+static void
+fill_unit (FsdpUnits *units, FsdpUnit *unit, int32_t *next)
+{
+  const ZsModel *model = units->model;
+
+  unit->first = *next;
+  for (int32_t i = 0; i < model->n_parameters; i++) {
+    const ZsParameter *parameter = &model->parameters[i];
+
+    if (model->modules[parameter->module].layer != unit->layer)
+      continue;
+    /* rows are dealt out: ceil (rows / ranks) to each, the last ones may get fewer or none */
+    int64_t rows = divide_up (parameter->rows, units->ranks);
+    int64_t left = CLAMP (parameter->rows - units->rank * rows, 0, rows);
+
+    units->slot_of_parameter[i] = *next;
+    units->parameters[(*next)++] = (FsdpParameter) {
+      .index = i, .trainable = parameter->trainable, .elements = parameter->elements,
+      .shard_elements = rows * parameter->columns, .local_elements = left * parameter->columns,
+      .original = ZS_NO_TENSOR, .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
+      .gradient = ZS_NO_TENSOR, .shard_gradient = ZS_NO_TENSOR,
+    };
+  }
+  unit->n = *next - unit->first;
+  finish_unit (units, unit);
+}
+
+static void
+make_optimizer (FsdpUnits *units)
+{
+  gsize n = (gsize) units->model->n_parameters;
+  g_autofree int64_t *elements = g_new (int64_t, n);
+  g_autofree ZsDtype *dtypes = g_new (ZsDtype, n);
+  int trained = 0;
+
+  for (gsize i = 0; i < n; i++) {
+    const FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
+
+    if (!parameter->trainable)
+      continue;
+    elements[trained] = parameter->local_elements;
+    dtypes[trained++] = units->config.parameter_dtype;
+  }
+  units->adam = zs_adamw_new (units->plan, units->config.optimizer, trained, elements, dtypes);
+}
+
+void
+fsdp_units_init (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *config,
+                 const ZsStepShape *shape, int64_t rank, ZsPlan *plan)
+{
+  int64_t n_layers = model->shape.n_layers;
+  int32_t next = 0;
+
+  *units = (FsdpUnits) {
+    .model = model, .plan = plan, .config = *config, .shape = *shape,
+    .ranks = config->hybrid ? config->node_ranks : config->world,
+    .parameter_bytes = zs_dtype_bytes (config->parameter_dtype),
+    .compute_bytes = zs_dtype_bytes (config->compute_dtype),
+    .reduce_bytes = zs_dtype_bytes (config->reduce_dtype),
+    .casts = config->parameter_dtype != config->compute_dtype,
+    .parameters = g_new (FsdpParameter, (gsize) model->n_parameters),
+    .units = g_new0 (FsdpUnit, (gsize) n_layers + 1), .n_units = (int32_t) n_layers + 1,
+    .unit_of_module = g_new (int32_t, (gsize) model->n_modules),
+    .slot_of_parameter = g_new (int32_t, (gsize) model->n_parameters),
+  };
+  units->rank = rank % units->ranks;
+  units->replicas = config->world / units->ranks;
+  for (int32_t i = 0; i < model->n_modules; i++) {
+    const ZsModule *module = &model->modules[i];
+
+    units->unit_of_module[i] = module->kind == ZS_MODULE_LAYER ? module->layer
+                               : module->kind == ZS_MODULE_TOP ? (int32_t) n_layers : -1;
+    if (units->unit_of_module[i] >= 0)
+      units->units[units->unit_of_module[i]].module = i;
+  }
+  for (int32_t i = 0; i < units->n_units; i++) {
+    units->units[i].layer = i < n_layers ? i : -1;
+    fill_unit (units, &units->units[i], &next);
+  }
+  if (config->cpu_offload)
+    units->host_states = g_new0 (ZsTensor, 2 * (gsize) model->n_parameters);
+  else
+    make_optimizer (units);
+  units->label_load = zs_plan_label (plan, -1, "model");
+  units->label_shard = zs_plan_label (plan, -1, "fully_shard");
+  units->label_step = zs_plan_label (plan, -1, "AdamW on the CPU");
+}
+
+void
+fsdp_units_clear (FsdpUnits *units)
+{
+  g_free (units->parameters);
+  g_free (units->units);
+  g_free (units->unit_of_module);
+  g_free (units->slot_of_parameter);
+  g_free (units->host_states);
+  zs_adamw_free (units->adam);
+}
+
+ZsCategory
+fsdp_shard_category (const FsdpUnits *units)
+{
+  return units->casts && units->config.parameter_dtype == ZS_DTYPE_FP32 ? ZS_CATEGORY_MASTER
+                                                                        : ZS_CATEGORY_PARAMETERS;
+}
+
+void
+fsdp_collective (FsdpUnits *units, ZsCollectiveKind kind, unsigned int group, int64_t bytes,
+                 uint8_t stream)
+{
+  ZsPlan *plan = units->plan;
+  ZsEvent done = zs_plan_event_new (plan);
+  uint8_t before = zs_plan_set_stream (plan, stream);
+
+  zs_plan_collective (plan, kind, group, bytes, done);
+  zs_plan_stream_wait_event (plan, stream, done);
+  zs_plan_set_stream (plan, before);
+  zs_plan_event_free (plan, done);
+}
+
+/* ---- loading ---- */
+
+/* inv_freq of the rotary embedding and the temporaries of its construction in fp32
+ * (transformers/models/llama/modeling_llama.py); inv_freq and its copy stay. */
+static void
+load_rotary (ZsPlan *plan, int64_t head_dim)
+{
+  int64_t bytes = head_dim / 2 * 4;
+  ZsTensor range = zs_plan_alloc (plan, bytes, ZS_CATEGORY_TEMPORARY);
+  ZsTensor wide = zs_plan_alloc (plan, bytes, ZS_CATEGORY_TEMPORARY);
+
+  zs_plan_unref (plan, range);
+  ZsTensor exponent = zs_plan_alloc (plan, bytes, ZS_CATEGORY_TEMPORARY);
+  ZsTensor base = zs_plan_alloc (plan, 8, ZS_CATEGORY_TEMPORARY);
+  zs_plan_unref (plan, base);
+  zs_plan_unref (plan, wide);
+  ZsTensor power = zs_plan_alloc (plan, bytes, ZS_CATEGORY_TEMPORARY);
+  zs_plan_alloc (plan, bytes, ZS_CATEGORY_INPUT);
+  zs_plan_unref (plan, power);
+  zs_plan_unref (plan, exponent);
+  zs_plan_alloc (plan, bytes, ZS_CATEGORY_INPUT);
+}
+
+void
+fsdp_load (FsdpUnits *units)
+{
+  const ZsModel *model = units->model;
+  ZsPlan *plan = units->plan;
+
+  zs_plan_set_label (plan, units->label_load);
+  for (int32_t i = 0; i < model->n_parameters; i++) {
+    FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
+
+    parameter->original = zs_plan_alloc (plan, parameter->elements * units->parameter_bytes,
+                                         fsdp_shard_category (units));
+    if (model->modules[model->parameters[i].module].kind == ZS_MODULE_FINAL_NORM)
+      load_rotary (plan, model->shape.head_dim);
+  }
+  /* A tied head is built and then given up for the embedding. */
+  if (model->shape.tied_embeddings)
+    zs_plan_unref (plan, zs_plan_alloc (plan, model->shape.vocabulary * model->shape.hidden
+                                                * units->parameter_bytes,
+                                        ZS_CATEGORY_PARAMETERS));
+}
+
+/* ---- the step ---- */
+
+static void
+tiny_kernel (FsdpUnits *units, int64_t elements, const char *name)
+{
+  ZsKernel value = { .kind = ZS_KERNEL_TINY, .launch = ZS_LAUNCH_NO_GRAD, .element_bytes = 4,
+                     .phase_class = 1, .n = elements, .bytes = elements * 8, .name = name };
+
+  zs_plan_launch (units->plan, zs_plan_kernel (units->plan, &value));
+}
+
+static ZsTensor
+scratch (FsdpUnits *units, int64_t bytes)
+{
+  return zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_STEP);
+}
+
+/* clip_grad_norm_ on DTensors: norms of the shards in one multi-tensor kernel (partial sums by
+ * chunks of 65536 elements, ATen/native/cuda/MultiTensorApply.cuh), stacked; their powers summed
+ * over the ranks by one all-reduce; one norm, one factor, all gradients scaled in place. */
+static void
+clip (FsdpUnits *units)
+{
+  enum { CHUNK = 65536, FP32 = 4 };
+  ZsPlan *plan = units->plan;
+  int64_t element = units->parameter_bytes, largest = 0, total = 0;
+  int n = units->adam->n;
+  g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (n, 1));
+
+  if (n == 0)
+    return;
+  zs_plan_set_label (plan, units->adam->label_clip);
+  for (int i = 0; i < n; i++) {
+    largest = MAX (largest, units->adam->elements[i]);
+    total += units->adam->elements[i];
+  }
+  ZsTensor partial = scratch (units, n * divide_up (largest, CHUNK) * FP32);
+  for (int i = 0; i < n; i++)
+    norms[i] = scratch (units, element);
+  ZsKernel norm_kernel = { .kind = ZS_KERNEL_NORM, .launch = ZS_LAUNCH_NO_GRAD,
+                           .element_bytes = (uint8_t) element, .phase_class = 1, .n = total,
+                           .bytes = total * element, .name = "foreach norm" };
+  zs_plan_launch (plan, zs_plan_kernel (plan, &norm_kernel));
+  zs_plan_unref (plan, partial);
+  ZsTensor stacked = scratch (units, n * element);
+  tiny_kernel (units, n, "stack");
+  ZsTensor squares = scratch (units, n * element);
+  tiny_kernel (units, n, "pow");
+  ZsTensor reduced = scratch (units, n * element);
+  tiny_kernel (units, n, "clone");
+  fsdp_collective (units, ZS_COLLECTIVE_ALL_REDUCE, FSDP_SHARD_GROUP, n * element,
+                   ZS_STREAM_COMPUTE);
+  ZsTensor roots = scratch (units, n * element);
+  tiny_kernel (units, n, "pow");
+  zs_plan_unref (plan, squares);
+  zs_plan_unref (plan, reduced);
+  ZsTensor norm = scratch (units, element);
+  tiny_kernel (units, n, "norm");
+  zs_plan_unref (plan, roots);
+  zs_plan_unref (plan, stacked);
+  for (int i = n - 1; i >= 0; i--)
+    zs_plan_unref (plan, norms[i]);
+  ZsTensor shifted = scratch (units, element);
+  tiny_kernel (units, 1, "add");
+  ZsTensor inverse = scratch (units, element);
+  tiny_kernel (units, 1, "reciprocal");
+  ZsTensor factor = scratch (units, element);
+  tiny_kernel (units, 1, "mul");
+  zs_plan_unref (plan, inverse);
+  zs_plan_unref (plan, shifted);
+  ZsTensor clamped = scratch (units, element);
+  tiny_kernel (units, 1, "clamp");
+  ZsKernel scale = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_NO_GRAD,
+                     .element_bytes = (uint8_t) element, .phase_class = 1, .n = total,
+                     .bytes = 2 * total * element, .flops = (double) total,
+                     .name = "scale gradients" };
+  zs_plan_launch (plan, zs_plan_kernel (plan, &scale));
+  zs_plan_unref (plan, factor);
+  zs_plan_unref (plan, clamped);
+  zs_plan_unref (plan, norm);
+}
+
+/* CPU offload: torch.optim on the host's shards; its states are ordinary memory. */
+static void
+step_on_cpu (FsdpUnits *units)
+{
+  ZsPlan *plan = units->plan;
+  int64_t elements = 0;
+
+  zs_plan_set_label (plan, units->label_step);
+  for (int32_t i = 0; i < units->model->n_parameters; i++) {
+    FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
+    ZsTensor *states = &units->host_states[2 * i];
+
+    if (!parameter->trainable)
+      continue;
+    elements += parameter->local_elements;
+    if (states[0] == states[1])   /* the first step: both are still 0 */
+      for (int j = 0; j < 2; j++)
+        states[j] = zs_plan_host_alloc (plan, parameter->local_elements * units->parameter_bytes,
+                                        ZS_CATEGORY_OPTIMIZER, 0);
+  }
+  if (units->shape.clip)
+    zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
+  zs_plan_cpu_task (plan, ZS_CPU_ADAM_TORCH, elements);
+}
+
+void
+fsdp_step (FsdpUnits *units)
+{
+  if (units->config.cpu_offload) {
+    step_on_cpu (units);
+    return;
+  }
+  if (units->shape.clip)
+    clip (units);
+  zs_adamw_step (units->adam);
+}

@@ -1,0 +1,72 @@
+/* unit.h: the units that FSDP gathers and reduces as one: a decoder layer, or the root.
+ * SPDX-License-Identifier: MIT
+ *
+ * Private to sim/fsdp.  Words: a parameter is "full" when gathered ("unsharded" in PyTorch), and a
+ * shard is this rank's piece of it.  Sizes of shards are padded, so that all ranks' are equal. */
+#pragma once
+
+#include "sim/fsdp/config.h"
+#include "sim/model/model.h"
+#include "sim/model/optimizer.h"
+#include "sim/plan/plan.h"
+
+#define FSDP_SHARD_GROUP     0   /* communicator over which parameters are sharded */
+#define FSDP_REPLICATE_GROUP 1   /* hybrid sharding: the same shard on every node */
+
+typedef struct {
+  int32_t  index;               /* in the model */
+  bool     trainable;
+  int64_t  elements;            /* of the full parameter */
+  int64_t  shard_elements;      /* padded */
+  int64_t  local_elements;      /* of this rank's shard, without padding */
+  ZsTensor original;            /* as loaded, until it is sharded */
+  ZsTensor shard;               /* version 2; GPU or host memory */
+  ZsTensor full;
+  ZsTensor gradient;            /* .grad of the full parameter */
+  ZsTensor shard_gradient;      /* version 2: a view into the unit's reduced gradients */
+} FsdpParameter;
+
+typedef struct {
+  int32_t  module, layer;       /* layer -1: the root */
+  int32_t  first, n;            /* its parameters, in the order of modules () */
+  uint32_t label_gather, label_reduce;
+  int64_t  shard_elements;      /* padded sums */
+  int64_t  trainable_shard_elements;
+  uint32_t cast, copy_in, copy_out, reduce_copy, reduce_cast, accumulate;   /* kernels */
+} FsdpUnit;
+
+typedef struct {
+  const ZsModel *model;
+  ZsPlan        *plan;
+  ZsFsdpConfig   config;
+  ZsStepShape    shape;
+  int64_t        rank, ranks;   /* in the shard group */
+  int64_t        replicas;      /* hybrid: how many such groups */
+  int64_t        parameter_bytes, compute_bytes, reduce_bytes;   /* per element */
+  bool           casts;         /* parameters are gathered in another dtype than they are kept in */
+
+  FsdpParameter *parameters;
+  FsdpUnit      *units;         /* layers in order, then the root */
+  int32_t        n_units;
+  int32_t       *unit_of_module;      /* -1: none begins there */
+  int32_t       *slot_of_parameter;   /* model index to index in `parameters` */
+  ZsAdamW       *adam;          /* GPU */
+  ZsTensor      *host_states;   /* CPU offload: exp_avg and exp_avg_sq by parameter */
+  uint32_t       label_load, label_shard, label_step;
+} FsdpUnits;
+
+void fsdp_units_init  (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *config,
+                       const ZsStepShape *shape, int64_t rank, ZsPlan *plan);
+void fsdp_units_clear (FsdpUnits *units);
+
+/* The model is built on the GPU in the parameters' dtype. */
+void fsdp_load (FsdpUnits *units);
+/* optimizer.step () of sharded parameters, with clip_grad_norm_ before; gradients stay. */
+void fsdp_step (FsdpUnits *units);
+
+/* ZS_CATEGORY_MASTER when the shards are what the optimizer updates in fp32, else PARAMETERS. */
+ZsCategory fsdp_shard_category (const FsdpUnits *units);
+
+/* A collective on STREAM, which continues after it. */
+void fsdp_collective (FsdpUnits *units, ZsCollectiveKind kind, unsigned int group, int64_t bytes,
+                      uint8_t stream);
