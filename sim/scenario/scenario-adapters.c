@@ -92,8 +92,7 @@ zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given)
 }
 
 bool
-zs_reader_fsdp (ZsReader *reader, const ZsNode *node, bool dtype_given, ZsDtype dtype,
-                ZsTraining *training)
+zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
     bool reshard, hybrid, cpu_offload, limit_all_gathers;
@@ -117,7 +116,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, bool dtype_given, ZsDtype 
   /* shards in fp32, as accelerate and torchtitan keep them; computing in the dtype of the training, gradients
    * reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
   bool first = training->framework == ZS_FRAMEWORK_FSDP1;
-  int compute = dtype_given ? dtype : ZS_DTYPE_BF16;
+  int compute = (int) training->step.dtype;
   Fsdp value = { .reshard = true, .limit_all_gathers = true, .prefetch = 1, .storage = ZS_DTYPE_FP32,
                  .compute = compute, .reduce = first ? compute : ZS_DTYPE_FP32 };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };

@@ -44,8 +44,8 @@ bool zs_reader_training (ZsReader *reader);
 bool zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *network, bool has_count);
 bool zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *ret_dtype_given);
 void zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given);
-bool zs_reader_fsdp (ZsReader *reader, const ZsNode *node, bool dtype_given, ZsDtype dtype,
-                     ZsTraining *training);
+/* computing in the dtype of TRAINING's step unless the section says another */
+bool zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training);
 /* bf16, fp16, fp32 and their long names, with their ZsDtype */
 extern const char *const ZS_DTYPE_WORDS[];
 extern const int ZS_DTYPE_VALUES[];

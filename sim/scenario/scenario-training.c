@@ -79,7 +79,8 @@ zs_training_keys (void)
   return keys;
 }
 
-/* nvidia-nccl-cu12 (-cu13 from 2.11) as the wheels of PyTorch on PyPI pin it. */
+/* nvidia-nccl-cu12 (-cu13 from 2.11) as the wheels of PyTorch on PyPI pin it; the rows of 2.9 and newer from general
+ * knowledge, not re-read. */
 ZsVersion
 zs_nccl_of_torch (ZsVersion torch)
 {
@@ -198,6 +199,18 @@ read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
   return true;
 }
 
+/* The dtype where nothing says it: bf16, but fp16 on a GPU without bf16, or where the ds_config has a section
+ * for fp16 alone. */
+static ZsDtype
+usual_dtype (const ZsReader *reader, const ZsNode *ds_config)
+{
+  const ZsGpu *gpu = &reader->scenario->cluster.gpu;
+  bool fp16 = ds_config != NULL && zs_ds_config_get (ds_config, "fp16") != NULL;
+  bool bf16 = ds_config != NULL && zs_ds_config_get (ds_config, "bf16") != NULL;
+
+  return gpu->bf16_flops <= 0 || (fp16 && !bf16) ? ZS_DTYPE_FP16 : ZS_DTYPE_BF16;
+}
+
 static bool
 read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *given, ZsTraining *training)
 {
@@ -218,7 +231,7 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
   context.micro_batch = given[MICRO_BATCH] != NULL ? values->micro_batch : 0;
   context.accumulation = given[ACCUMULATION] != NULL ? values->accumulation : 0;
   context.dtype_given = given[DTYPE] != NULL;
-  context.dtype = given[DTYPE] != NULL ? (ZsDtype) values->dtype : ZS_DTYPE_BF16;
+  context.dtype = given[DTYPE] != NULL ? (ZsDtype) values->dtype : usual_dtype (reader, root);
   context.max_grad_norm = given[CLIPPING] != NULL ? values->clipping : 1.0;   /* TrainingArguments' own */
   context.client_optimizer = training->step.optimizer;
   context.zero_init = values->zero_init;
@@ -355,6 +368,11 @@ choose_threads (ZsReader *reader, const Values *values, const ZsNode *const *giv
     bool launcher = framework == ZS_FRAMEWORK_DEEPSPEED && !reader->launched;
 
     *threads = launcher || scenario->cluster.gpus_per_node == 1 ? 0 : 1;
+    if (launcher && scenario->training.zero.offload_optimizer != ZS_DEVICE_NONE
+        && scenario->cluster.gpus_per_node > 1)
+      zs_notes_add (reader->notes, ZS_NOTE_INFO, "omp-threads", NULL,
+                    "the CPU's part of the step is simulated with all cores, as under the deepspeed launcher; "
+                    "torchrun and accelerate set OMP_NUM_THREADS=1, which is slower: `omp_threads: 1` says so");
     zs_reader_default (reader, "training.omp_threads",
                        launcher ? "the deepspeed launcher" : "torchrun and accelerate", "%s",
                        *threads == 0 ? "all cores" : "1");
@@ -406,7 +424,7 @@ zs_reader_training (ZsReader *reader)
   scenario->memory_limit_bytes = values.memory_limit;
   *step = (ZsStepShape) {
     .micro_batch = values.micro_batch,
-    .dtype = (ZsDtype) values.dtype,
+    .dtype = given[DTYPE] != NULL ? (ZsDtype) values.dtype : usual_dtype (reader, NULL),
     .attention_mask = values.attention_mask,
     .keep_outputs = values.keep_outputs,
     .autocast = values.autocast,
@@ -451,7 +469,7 @@ zs_reader_training (ZsReader *reader)
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     ok = read_deepspeed (reader, &values, given, training);
   else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
-    ok = zs_reader_fsdp (reader, values.fsdp, given[DTYPE] != NULL, (ZsDtype) values.dtype, training);
+    ok = zs_reader_fsdp (reader, values.fsdp, training);
   if (!ok)
     return false;
   if (training->framework != ZS_FRAMEWORK_DEEPSPEED && given[DEEPSPEED] != NULL)

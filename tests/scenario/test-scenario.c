@@ -188,6 +188,21 @@ defaults_follow_versions (void)
 }
 
 static void
+gpus_without_bf16_train_in_fp16 (void)
+{
+#define AUTO "training: {deepspeed: {fp16: {enabled: auto}, bf16: {enabled: auto}, zero_optimization: {stage: 2}}}"
+  g_autoptr (ZsScenario) volta = parse ("model: llama-7b\ncluster: {gpu: v100-32gb, gpus_per_node: 8}\n" AUTO, NULL, NULL);
+  g_autoptr (ZsScenario) ampere = parse (SMALL AUTO, NULL, NULL);
+  g_autoptr (ZsScenario) said = parse (SMALL "training: {deepspeed: {fp16: {enabled: auto}, zero_optimization: {stage: 2}}}",
+                                       NULL, NULL);
+
+  CU_ASSERT_EQUAL (volta->training.zero.dtype, ZS_DTYPE_FP16);
+  CU_ASSERT_EQUAL (ampere->training.zero.dtype, ZS_DTYPE_BF16);
+  CU_ASSERT_EQUAL (said->training.zero.dtype, ZS_DTYPE_FP16);
+  CU_ASSERT_EQUAL (volta->training.step.attention, ZS_ATTENTION_EFFICIENT);
+}
+
+static void
 sdpa_dispatches_by_gpu_and_mask (void)
 {
   const ZsVersion new = ZS_VERSION (2, 11, 0);
@@ -431,6 +446,7 @@ main (void)
     { "sets win and say so", sets_win_and_say_so },
     { "short paths are completed", short_paths_are_completed },
     { "defaults follow versions", defaults_follow_versions },
+    { "GPUs without bf16 train in fp16", gpus_without_bf16_train_in_fp16 },
     { "sdpa dispatches by GPU and mask", sdpa_dispatches_by_gpu_and_mask },
     { "a base is changed key by key", a_base_is_changed_key_by_key },
     { "a model may be a config file", a_model_may_be_a_config_file },
