@@ -32,6 +32,15 @@ efficient (const ZsEmitter *e)
   return e->hooks->linear_saves_no_weight;
 }
 
+/* Does autograd hold the weight's storage?  DeepSpeed's linear saves the parameter, whose storage the
+ * framework may take away; but a recomputation that is not reentrant keeps what is saved as detached
+ * tensors, which hold it. */
+static bool
+saves_weight (const ZsEmitter *e)
+{
+  return !efficient (e) || (e->recompute && !e->shape.reentrant);
+}
+
 /* x A^T B^T * scaling, added to BASE, which it takes. */
 static ZsTensor
 adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x, bool x_grad,
@@ -61,12 +70,14 @@ adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
   zs_touch_cublas (e);
   zs_run (e, kind->a);
   saved->a_input = zs_save (e, dropped, true);
-  saved->a_weight = zs_save (e, zs_weight_of (e, ids->a), x_grad);
+  if (saves_weight (e))
+    saved->a_weight = zs_save (e, zs_weight_of (e, ids->a), x_grad);
   zs_leave (e, ids->a_module);
   zs_drop (e, dropped);
   zs_enter (e, ids->b_module);
   saved->a_output = zs_save (e, small, true);
-  saved->b_weight = zs_save (e, zs_weight_of (e, ids->b), true);
+  if (saves_weight (e))
+    saved->b_weight = zs_save (e, zs_weight_of (e, ids->b), true);
   if (stop && !efficient (e)) {
     zs_drop (e, small);
     zs_drop (e, input);
@@ -110,7 +121,7 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
 
   zs_enter (e, ids->module);
   saved->input = zs_save (e, x, kind->trainable || (efficient (e) && x_grad));
-  if (!efficient (e))
+  if (saves_weight (e))
     saved->weight = zs_save (e, zs_weight_of (e, ids->weight < 0 ? 0 : ids->weight), x_grad);
   if (stop_here && !efficient (e))
     return ZS_NO_TENSOR;
