@@ -4,4 +4,7 @@
 
 #include "sim/cli/command.h"
 
+int zs_command_run (const ZsOptions *options, char **arguments);
+int zs_command_list (const ZsOptions *options, char **arguments);
+int zs_command_show (const ZsOptions *options, char **arguments);
 int zs_command_replay (const ZsOptions *options, char **arguments);

@@ -4,6 +4,11 @@
 #include "sim/cli/command-list.h"
 
 const ZsCommand ZS_COMMANDS[] = {
+  { "run", "SCENARIO", "one scenario: does it fit, who holds the peak, what it waits for",
+    ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_RECORD, 1, 1, zs_command_run },
+  { "list", "[KIND]", "what comes with zerosim: GPUs, models, machines, fabrics, scenarios",
+    ZS_OPTIONS_OUTPUT, 0, 1, zs_command_list },
+  { "show", "NAME", "one of them, with its numbers and their sources", 0, 1, 1, zs_command_show },
   { "replay", "TRACE", "hold an allocator's recorded history against ours",
     ZS_OPTIONS_REPLAY | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_replay },
 };

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 bin_PROGRAMS += zerosim
 zerosim_SOURCES = \
+  sim/cli/command-catalogue.c \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
+  sim/cli/command-run.c \
   sim/cli/command-table.c \
   sim/cli/command.h \
+  sim/cli/load.c \
+  sim/cli/load.h \
   sim/cli/main.c \
   sim/cli/options.c \
   sim/cli/options.h

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
+  sim/report/describe.c \
+  sim/report/describe.h \
   sim/report/result-json.c \
   sim/report/result-json.h \
   sim/report/summary.c \

@@ -129,19 +129,18 @@ write_holders (const ZsResult *result, ZsText *text)
   for (guint i = 0; holders != NULL && i < holders->len; i++) {
     const ZsHolder *holder = &g_array_index (holders, ZsHolder, i);
 
-    if (i >= MAX_HOLDERS) {
+    /* what would print as 0.00 GiB joins the others */
+    if (i >= MAX_HOLDERS || holder->bytes < INT64_C (5) << 20) {
       others += holder->bytes;
       continue;
     }
-    if (holder->bytes <= 0)
-      continue;
     zs_text_append (text, "  %-*s", NAME_ROOM, zs_category_name (holder->category));
     append_gib (text, holder->bytes);
     zs_text_append (text, "  ");
     zs_text_bar (text, text->width - NAME_ROOM - 18, holder->bytes, result->peak_allocated_bytes);
     zs_text_append (text, "\n");
   }
-  if (others > 0) {
+  if (others >= INT64_C (5) << 20) {
     zs_text_append (text, "  %-*s", NAME_ROOM, "others");
     append_gib (text, others);
     zs_text_append (text, "\n");
@@ -219,7 +218,8 @@ write_host (const ZsResult *result, ZsText *text)
 static void
 write_changes (const ZsSummary *summary, ZsText *text)
 {
-  ZsTime before = summary->result->outcome == ZS_OUTCOME_OK ? summary->result->step_time_ps : 0;
+  const ZsResult *result = summary->result;
+  double before = result->outcome == ZS_OUTCOME_OK ? result->tokens_per_second_per_gpu : 0;
 
   if (summary->n_changes == 0 && summary->changes_said == NULL)
     return;
@@ -238,12 +238,13 @@ write_changes (const ZsSummary *summary, ZsText *text)
     } else {
       zs_text_append (text, "does not fit alone");
     }
-    if (change->step_time > 0) {
+    if (change->outcome == ZS_OUTCOME_OK && change->step_time > 0) {
       zs_text_append (text, "; step ");
       append_time (text, change->step_time);
+      zs_text_append (text, ", %.0f tokens/s per GPU", change->tokens_per_second_per_gpu);
       if (before > 0)
         zs_text_append (text, " (%+.0f %%)",
-                        100.0 * ((double) change->step_time / (double) before - 1));
+                        100.0 * (change->tokens_per_second_per_gpu / before - 1));
     }
     if (change->host_bytes > INT64_C (1) << 30) {
       zs_text_append (text, "; host ");

@@ -13,6 +13,7 @@ typedef struct {
   int64_t   peak_reserved_bytes, peak_allocated_bytes, peak_device_bytes;
   int64_t   host_bytes;        /* per node */
   ZsTime    step_time;
+  double    tokens_per_second_per_gpu;
 } ZsChange;
 
 void zs_change_clear (ZsChange *change);

@@ -1,1 +1,4 @@
 # SPDX-License-Identifier: MIT
+libzerosim_core_la_SOURCES += \
+  sim/study/suggest.c \
+  sim/study/suggest.h
