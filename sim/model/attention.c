@@ -67,6 +67,17 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
     value = zs_activation (e, e->q_bytes);
     zs_run (e, e->k.repeat);
   }
+  ZsTensor query = zs_plan_ref (e->plan, q);
+  if (e->weight_cast) {
+    if (!repeats (e)) {
+      zs_drop (e, key);
+      key = zs_activation (e, e->kv_bytes);
+      zs_run (e, e->k.k_cast);
+    }
+    zs_drop (e, query);
+    query = zs_activation (e, e->q_bytes);
+    zs_run (e, e->k.q_cast);
+  }
   if (e->mask != ZS_NO_TENSOR) {   /* the boolean mask becomes an additive one, in each layer */
     ZsTensor scalar = zs_temporary (e, e->element);
     ZsTensor other = zs_temporary (e, e->element);
@@ -93,7 +104,7 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
                                ZS_CATEGORY_WORKSPACE);
   zs_run (e, e->k.attention);
   zs_drop (e, workspace);
-  saved->q = zs_save (e, q, grad);
+  saved->q = zs_save (e, query, grad);
   saved->k = zs_save (e, key, grad);
   saved->v = zs_save (e, value, grad);
   saved->out = zs_save (e, out, grad);
@@ -105,6 +116,7 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
   zs_drop (e, seed);
   zs_drop (e, offset);
   zs_drop (e, bias);
+  zs_drop (e, query);
   zs_drop (e, key);
   zs_drop (e, value);
   return out;
@@ -163,6 +175,19 @@ forget (ZsEmitter *e, ZsAttentionSaved *saved)
   zs_release (e, &saved->seed);
 }
 
+/* Out of autocast's copy.  Takes GRADIENT. */
+static ZsTensor
+widen (ZsEmitter *e, ZsTensor gradient, int64_t bytes, uint32_t kernel)
+{
+  if (!e->weight_cast || gradient == ZS_NO_TENSOR)
+    return gradient;
+  ZsTensor wide = zs_temporary (e, bytes);
+
+  zs_run_back (e, kernel);
+  zs_drop (e, gradient);
+  return wide;
+}
+
 /* Takes GRADIENT. */
 void
 zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
@@ -202,7 +227,7 @@ zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor
     zs_drop (e, dk);
     dk = sum;
   }
-  *ret_q = dq;
-  *ret_k = dk;
+  *ret_q = widen (e, dq, e->q_turned, e->k.q_cast_back);
+  *ret_k = widen (e, dk, e->kv_turned, e->k.k_cast_back);
   *ret_v = dv;
 }

@@ -48,6 +48,7 @@ recompute (ZsEmitter *e, ZsLayer *layer, bool stop)
   e->sin = stop ? layer->frame_sin : e->graph_sin;
   e->mask = stop ? layer->frame_mask : e->graph_mask;
   ZsTensor result = zs_layer_forward (e, layer, layer->input, stop);
+  zs_end_autocast (e);
   e->cos = e->sin = e->mask = ZS_NO_TENSOR;
   e->recompute = false;
   return result;

@@ -27,7 +27,7 @@ typedef struct {
   int64_t bytes, bytes32, row_bytes, weight_bytes, buffer_bytes, semaphore_bytes;
   ZsForwardKernel up, square, mean, epsilon, rsqrt, scale, down, weight;
   uint32_t weight_dx, weight_dw, sum_dw, cast_up, multiply, row_sum, row_power, row_scale, row_multiply,
-    expand, power, double_it, grad, add, cast_down;
+    expand, power, double_it, grad, add, cast_down, residual;
 } ZsNormKind;
 
 typedef struct { ZsTensor x_square, x_scale, rsqrt, rsqrt_scale, normal; } ZsNormSaved;
@@ -38,12 +38,19 @@ typedef struct {
   const char *name;
   int64_t in, out;
   int64_t in_bytes, out_bytes, weight_bytes;      /* activations and weight gradient */
+  bool    casts_input;                            /* autocast: the input comes from the stream */
+  int64_t wide_in_bytes, wide_weight_bytes, wide_bias_bytes;
+  ZsForwardKernel cast_weight, cast_x;
+  uint32_t cast_x_back, cast_weight_back, cast_bias_back;
   bool    bias, adapted, trainable;
   int64_t bias_bytes, bias_buffer, bias_semaphores;
   ZsForwardKernel product;
   uint32_t dgrad, wgrad, bias_sum, accumulate;
   /* adapter: sizes in the adapter's dtype */
-  int64_t a_in_bytes, a_out_bytes, b_out_bytes, a_weight_bytes, b_weight_bytes;
+  int64_t a_in_bytes, a_x_bytes, a_out_bytes, b_out_bytes, a_weight_bytes, b_weight_bytes;
+  int64_t a_wide_bytes, b_wide_bytes;             /* gradients in the adapter's own dtype */
+  ZsForwardKernel cast_a, cast_b, cast_a_x;
+  uint32_t cast_a_back, cast_b_back, cast_a_x_back;
   ZsForwardKernel cast_in, drop, a, b, scale, add, cast_out;
   uint32_t a_dgrad, a_wgrad, b_dgrad, b_wgrad, scale_back, cast_back, cast_base, drop_back, cast_in_back;
 } ZsLinearKind;
@@ -98,8 +105,13 @@ struct ZsEmitter {
 
   /* sizes of activations */
   int64_t batch, sequence, tokens;
-  int64_t element, hidden, q_bytes, kv_bytes, ffn_bytes, logits, logits32, lse_bytes, table_bytes;
-  bool    upcast;              /* activations are 16-bit: norms and loss compute in fp32 copies */
+  int64_t element, hidden, narrow_hidden, q_bytes, kv_bytes, ffn_bytes, logits, logits32, lse_bytes, table_bytes;
+  int64_t stream;              /* bytes of an element of the residual stream: of the parameters' dtype */
+  int64_t q_turned, kv_turned; /* q and k after rotary, whose tables have the stream's dtype */
+  bool    upcast;              /* the stream is 16-bit: norms compute in fp32 copies */
+  bool    wide_loss;           /* logits are 16-bit and cast up for the loss */
+  bool    weight_cast;         /* autocast of fp32 parameters */
+  bool    adapter_cast;        /* autocast of fp32 adapters */
   bool    effective_reentrant;
 
   ZsNormKind   hidden_norm, q_norm, k_norm;
@@ -115,14 +127,17 @@ struct ZsEmitter {
     ZsForwardKernel embedding, residual, silu, product, rotary_half_q, rotary_cat_q, rotary_mul_q,
       rotary_add_q, rotary_half_k, rotary_cat_k, rotary_mul_k, rotary_add_k, attention, tiny, table,
       table_product, pad, logits_up, log_softmax, nll, repeat, scores, scores_scale, scores_mask,
-      scores_up, softmax, scores_down, context, context_copy, mask_fill;
+      scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill;
     uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
       rotary_copy_q, back_add_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k, back_add_k,
-      attention_back, q_copy, k_copy, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits,
+      attention_back, q_copy, k_copy, q_cast_back, k_cast_back, stream_cast_back, rotary_cast_q,
+      rotary_cast_k, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits,
       embedding_fill, embedding_back, embedding_sort, embedding_add, back_tiny, head_reduce,
       scores_dgrad, scores_wgrad, context_dgrad, context_wgrad, scores_cast, softmax_back,
       back_scores_scale, back_context_copy;
   } k;
+
+  GArray *casts;               /* autocast's cache of 16-bit weights: references, until it ends */
 
   /* held between forward and backward */
   ZsTensor ids, input_mask;
@@ -256,8 +271,11 @@ ZsGradient zs_accumulate (ZsEmitter *e, ZsGradient old, ZsGradient new_gradient,
 /* norm.c */
 ZsTensor zs_norm_forward  (ZsEmitter *e, const ZsNormKind *kind, ZsTensor x, int32_t module, bool x_grad,
                            ZsNormSaved *saved);
-ZsTensor zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int32_t module,
-                           bool x_grad, ZsNormSaved *saved, ZsLayer *last_of);
+void     zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int32_t module,
+                           bool x_grad, ZsNormSaved *saved, ZsLayer *last_of, ZsGradient *total);
+/* autocast.c */
+ZsTensor zs_cast_weight (ZsEmitter *e, int64_t bytes, ZsForwardKernel kernel);
+void     zs_end_autocast (ZsEmitter *e);
 /* linear.c */
 ZsTensor zs_linear_forward  (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x,
                              bool x_grad, ZsLinearSaved *saved, bool stop);

@@ -83,16 +83,23 @@ add_sizes (ZsEmitter *e)
   e->batch = e->shape.micro_batch;
   e->sequence = e->shape.sequence;
   e->tokens = e->batch * e->sequence;
-  e->element = zs_dtype_bytes (e->shape.dtype);
-  e->upcast = e->element == 2;
-  e->hidden = e->tokens * s->hidden * e->element;
+  e->stream = zs_dtype_bytes (e->shape.dtype);
+  e->element = e->shape.autocast ? 2 : e->stream;
+  e->upcast = e->stream == 2;
+  e->wide_loss = e->element == 2;
+  e->weight_cast = e->stream != e->element;
+  e->adapter_cast = e->shape.autocast && e->shape.lora.dtype == ZS_DTYPE_FP32;
+  e->hidden = e->tokens * s->hidden * e->stream;
+  e->narrow_hidden = e->tokens * s->hidden * e->element;
   e->q_bytes = e->tokens * s->n_heads * s->head_dim * e->element;
   e->kv_bytes = e->tokens * s->n_kv_heads * s->head_dim * e->element;
+  e->q_turned = e->tokens * s->n_heads * s->head_dim * e->stream;
+  e->kv_turned = e->tokens * s->n_kv_heads * s->head_dim * e->stream;
   e->ffn_bytes = e->tokens * s->intermediate * e->element;
   e->logits = e->tokens * s->vocabulary * e->element;
   e->logits32 = e->tokens * s->vocabulary * 4;
   e->lse_bytes = e->tokens * s->n_heads * 4;
-  e->table_bytes = e->sequence * s->head_dim * e->element;
+  e->table_bytes = e->sequence * s->head_dim * e->stream;
 }
 
 static void
@@ -235,6 +242,7 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   e->hooks = hooks;
   e->plan = plan;
   e->shape = *shape;
+  e->casts = g_array_new (FALSE, FALSE, sizeof (ZsTensor));
   add_sizes (e);
   zs_emitter_add_kernels (e);
   add_layers (e);
@@ -263,6 +271,7 @@ zs_emitter_free (ZsEmitter *e)
 {
   if (e == NULL)
     return;
+  g_array_unref (e->casts);
   g_free (e->layers);
   g_free (e);
 }

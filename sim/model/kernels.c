@@ -60,7 +60,7 @@ forward_product (ZsEmitter *e, int64_t m, int64_t n, int64_t k, int64_t element,
 static void
 add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
 {
-  int64_t n = rows * columns, a = e->element;
+  int64_t n = rows * columns, a = e->stream;
 
   kind->rows = rows;
   kind->columns = columns;
@@ -92,6 +92,7 @@ add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
   kind->double_it = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 8, 4, "rmsnorm backward.twice");
   kind->grad = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.gradient");
   kind->add = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.add");
+  kind->residual = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual backward");
   kind->cast_down = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm backward.to 16 bit");
 }
 
@@ -99,9 +100,19 @@ static void
 add_adapter (ZsEmitter *e, ZsLinearKind *kind)
 {
   int64_t t = e->tokens, r = e->shape.lora.rank, a = e->element;
-  int64_t b = zs_dtype_bytes (e->shape.lora.dtype), in = kind->in, out = kind->out;
+  int64_t in = kind->in, out = kind->out, own = zs_dtype_bytes (e->shape.lora.dtype);
+  int64_t b = e->adapter_cast ? 2 : own;
 
-  kind->a_in_bytes = t * in * b;
+  kind->a_in_bytes = t * in * own;
+  kind->a_x_bytes = t * in * b;
+  kind->a_wide_bytes = in * r * own;
+  kind->b_wide_bytes = out * r * own;
+  kind->cast_a = forward (e, ZS_KERNEL_CAST, in * r, in * r * (own + b), own, "autocast.lora_A");
+  kind->cast_b = forward (e, ZS_KERNEL_CAST, out * r, out * r * (own + b), own, "autocast.lora_B");
+  kind->cast_a_x = forward (e, ZS_KERNEL_CAST, t * in, t * in * (own + b), own, "autocast.input");
+  kind->cast_a_back = backward (e, ZS_KERNEL_CAST, in * r, in * r * (own + b), own, "autocast backward.lora_A");
+  kind->cast_b_back = backward (e, ZS_KERNEL_CAST, out * r, out * r * (own + b), own, "autocast backward.lora_B");
+  kind->cast_a_x_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (own + b), own, "autocast backward.input");
   kind->a_out_bytes = t * r * b;
   kind->b_out_bytes = t * out * b;
   kind->a_weight_bytes = in * r * b;
@@ -143,6 +154,17 @@ add_linear (ZsEmitter *e, int which, ZsWhat what, const char *name, int64_t in, 
   kind->bias = bias;
   kind->trainable = !adapts;
   kind->adapted = adapts && (e->shape.lora.targets & target) != 0;
+  kind->casts_input = e->weight_cast && which != ZS_O && which != ZS_DOWN;
+  kind->wide_in_bytes = kind->casts_input ? t * in * e->stream : kind->in_bytes;
+  kind->wide_weight_bytes = in * out * e->stream;
+  kind->wide_bias_bytes = out * e->stream;
+  kind->cast_weight = forward (e, ZS_KERNEL_CAST, in * out, in * out * (a + e->stream), 4, "autocast.weight");
+  kind->cast_x = forward (e, ZS_KERNEL_CAST, t * in, t * in * (a + e->stream), 4, "autocast.input");
+  kind->cast_x_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (a + e->stream), 4,
+                                "autocast backward.input");
+  kind->cast_weight_back = backward (e, ZS_KERNEL_CAST, in * out, in * out * (a + e->stream), 4,
+                                     "autocast backward.weight");
+  kind->cast_bias_back = backward (e, ZS_KERNEL_TINY, out, out * (a + e->stream), 4, "autocast backward.bias");
   kind->bias_bytes = out * a;
   kind->bias_buffer = zs_column_sum_buffer (t, out, (int) a, e->shape.sm_count, &kind->bias_semaphores);
   kind->product = forward_product (e, t, out, in, a, name);
@@ -201,6 +223,13 @@ add_rotary (ZsEmitter *e)
   e->k.k_copy = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "k.contiguous");
   e->k.repeat = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "repeat_kv");
   e->k.head_reduce = backward (e, ZS_KERNEL_REDUCE_COLUMNS, q, q * a, a, "repeat_kv backward");
+  int64_t w = e->stream;
+  e->k.q_cast = forward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "autocast.q");
+  e->k.k_cast = forward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "autocast.k");
+  e->k.q_cast_back = backward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "autocast backward.q");
+  e->k.k_cast_back = backward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "autocast backward.k");
+  e->k.rotary_cast_q = backward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "rotary backward.cast");
+  e->k.rotary_cast_k = backward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "rotary backward.cast");
   e->k.table = forward (e, ZS_KERNEL_TINY, table, table * 8, 4, "rotary tables");
   e->k.table_product = forward (e, ZS_KERNEL_TINY, table, table * 8, 4, "rotary tables.product");
 }
@@ -257,6 +286,8 @@ add_rest (ZsEmitter *e)
   const ZsModelShape *s = &e->model->shape;
   int64_t a = e->element, n = e->tokens * s->hidden, f = e->tokens * s->intermediate;
   int64_t v = e->tokens * s->vocabulary, table = s->vocabulary * s->hidden;
+
+  e->k.stream_cast_back = backward (e, ZS_KERNEL_CAST, n, n * (a + e->stream), 4, "residual backward.cast");
 
   e->k.embedding = forward (e, ZS_KERNEL_EMBEDDING, n, n * 2 * a, a, "embedding");
   e->k.residual = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual");

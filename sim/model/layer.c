@@ -129,6 +129,17 @@ zs_layer_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x, bool stop)
   return result;
 }
 
+/* Under autocast a linear's output is 16-bit, and so is its share of the stream's gradient. */
+static bool
+narrow_gradient (ZsEmitter *e, ZsTensor *gradient)
+{
+  if (!e->weight_cast)
+    return false;
+  *gradient = zs_temporary (e, e->narrow_hidden);
+  zs_run_back (e, e->k.stream_cast_back);
+  return true;
+}
+
 static ZsGradient
 mlp_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
 {
@@ -138,7 +149,8 @@ mlp_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
 
   zs_enter_back (e, layer->mlp);
   zs_label_layer (e, layer, ZS_WHAT_DOWN);
-  zs_linear_backward (e, &e->linears[ZS_DOWN], &layer->linears[ZS_DOWN], gradient, false, product_grad,
+  bool narrow = narrow_gradient (e, &gradient);
+  zs_linear_backward (e, &e->linears[ZS_DOWN], &layer->linears[ZS_DOWN], gradient, narrow, product_grad,
                       &layer->saved[ZS_DOWN], &to_product);
   if (!product_grad)
     return to_n2;
@@ -190,9 +202,12 @@ project_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient, Zs
 
   if (e->model->shape.qk_norm) {
     zs_label_layer (e, layer, is_q ? ZS_WHAT_Q_NORM : ZS_WHAT_K_NORM);
-    gradient = zs_norm_backward (e, is_q ? &e->q_norm : &e->k_norm, (ZsGradient) { gradient, true },
-                                 is_q ? layer->q_norm : layer->k_norm, true,
-                                 is_q ? &layer->q_norm_saved : &layer->k_norm_saved, NULL);
+    ZsGradient before = { ZS_NO_TENSOR, false };
+
+    zs_norm_backward (e, is_q ? &e->q_norm : &e->k_norm, (ZsGradient) { gradient, true },
+                      is_q ? layer->q_norm : layer->k_norm, true,
+                      is_q ? &layer->q_norm_saved : &layer->k_norm_saved, NULL, &before);
+    gradient = before.tensor;
   }
   zs_label_layer (e, layer, is_q ? ZS_WHAT_Q : ZS_WHAT_K);
   /* the gradient comes in the layout of [batch, heads, sequence, head_dim] */
@@ -211,7 +226,11 @@ attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
 
   zs_enter_back (e, layer->attention);
   zs_label_layer (e, layer, ZS_WHAT_O);
-  zs_linear_backward (e, &e->linears[ZS_O], &layer->linears[ZS_O], gradient.tensor, !layer->x_grad,
+  ZsTensor share = gradient.tensor;
+  bool narrow = narrow_gradient (e, &share);
+  if (narrow && !layer->x_grad)
+    zs_drop (e, gradient.tensor);
+  zs_linear_backward (e, &e->linears[ZS_O], &layer->linears[ZS_O], share, narrow || !layer->x_grad,
                       layer->attention_grad, &layer->saved[ZS_O], &to_out);
   if (!layer->attention_grad)
     return to_n1;
@@ -260,13 +279,8 @@ zs_layer_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
   ZsGradient to_n2 = mlp_backward (e, layer, gradient.tensor);
   if (to_n2.tensor != ZS_NO_TENSOR) {
     zs_label_layer (e, layer, ZS_WHAT_POST_NORM);
-    ZsTensor to_middle = zs_norm_backward (e, &e->hidden_norm, to_n2, layer->post_norm,
-                                           layer->mid_grad, &layer->post_saved, NULL);
-    if (to_middle != ZS_NO_TENSOR) {
-      zs_label_layer (e, layer, ZS_WHAT_RESIDUAL);
-      gradient = zs_accumulate (e, gradient, (ZsGradient) { to_middle, true }, e->hidden,
-                                e->k.residual_add);
-    }
+    zs_norm_backward (e, &e->hidden_norm, to_n2, layer->post_norm, layer->mid_grad, &layer->post_saved,
+                      NULL, &gradient);
   }
   if (layer->mid_grad) {
     ZsGradient to_n1 = attention_block_backward (e, layer, gradient);
@@ -276,13 +290,8 @@ zs_layer_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
 
     if (to_n1.tensor != ZS_NO_TENSOR) {
       zs_label_layer (e, layer, ZS_WHAT_INPUT_NORM);
-      ZsTensor to_x = zs_norm_backward (e, &e->hidden_norm, to_n1, layer->input_norm, layer->x_grad,
-                                        &layer->input_saved, layer);
-      if (to_x != ZS_NO_TENSOR) {
-        zs_label_layer (e, layer, ZS_WHAT_RESIDUAL);
-        gradient = zs_accumulate (e, gradient, (ZsGradient) { to_x, true }, e->hidden,
-                                  e->k.residual_add);
-      }
+      zs_norm_backward (e, &e->hidden_norm, to_n1, layer->input_norm, layer->x_grad, &layer->input_saved,
+                        layer, &gradient);
     }
   }
   zs_layer_forget (e, layer);

@@ -46,7 +46,7 @@ static ZsTensor
 adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x, bool x_grad,
                  ZsTensor base, ZsLinearSaved *saved, bool stop)
 {
-  bool cast = kind->a_in_bytes != kind->in_bytes;
+  bool cast = kind->a_in_bytes != kind->wide_in_bytes;
   ZsTensor input = zs_plan_ref (e->plan, x);
 
   if (cast) {
@@ -66,18 +66,31 @@ adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
   }
   zs_leave (e, ids->dropout);
   zs_enter (e, ids->a_module);
+  ZsTensor a_weight = zs_plan_ref (e->plan, zs_weight_of (e, ids->a));
+  if (e->adapter_cast) {
+    zs_drop (e, a_weight);
+    a_weight = zs_cast_weight (e, kind->a_weight_bytes, kind->cast_a);
+    zs_drop (e, dropped);
+    dropped = zs_activation (e, kind->a_x_bytes);
+    zs_run (e, kind->cast_a_x);
+  }
   ZsTensor small = zs_activation (e, kind->a_out_bytes);
   zs_touch_cublas (e);
   zs_run (e, kind->a);
   saved->a_input = zs_save (e, dropped, true);
-  if (saves_weight (e))
-    saved->a_weight = zs_save (e, zs_weight_of (e, ids->a), x_grad);
+  saved->a_weight = zs_save (e, a_weight, x_grad && saves_weight (e));
+  zs_drop (e, a_weight);
   zs_leave (e, ids->a_module);
   zs_drop (e, dropped);
   zs_enter (e, ids->b_module);
+  ZsTensor b_weight = zs_plan_ref (e->plan, zs_weight_of (e, ids->b));
+  if (e->adapter_cast) {
+    zs_drop (e, b_weight);
+    b_weight = zs_cast_weight (e, kind->b_weight_bytes, kind->cast_b);
+  }
   saved->a_output = zs_save (e, small, true);
-  if (saves_weight (e))
-    saved->b_weight = zs_save (e, zs_weight_of (e, ids->b), true);
+  saved->b_weight = zs_save (e, b_weight, saves_weight (e));
+  zs_drop (e, b_weight);
   if (stop && !efficient (e)) {
     zs_drop (e, small);
     zs_drop (e, input);
@@ -120,14 +133,28 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
   bool stop_here = stop && !kind->adapted;
 
   zs_enter (e, ids->module);
-  saved->input = zs_save (e, x, kind->trainable || (efficient (e) && x_grad));
-  if (saves_weight (e))
-    saved->weight = zs_save (e, zs_weight_of (e, ids->weight < 0 ? 0 : ids->weight), x_grad);
-  if (stop_here && !efficient (e))
+  ZsTensor input = zs_plan_ref (e->plan, x);
+  ZsTensor weight = zs_plan_ref (e->plan, zs_weight_of (e, ids->weight < 0 ? 0 : ids->weight));
+  if (e->weight_cast) {
+    zs_drop (e, weight);
+    weight = zs_cast_weight (e, kind->weight_bytes, kind->cast_weight);
+  }
+  if (kind->casts_input) {
+    zs_drop (e, input);
+    input = zs_activation (e, kind->in_bytes);
+    zs_run (e, kind->cast_x);
+  }
+  saved->input = zs_save (e, input, kind->trainable || (efficient (e) && x_grad));
+  saved->weight = zs_save (e, weight, x_grad && saves_weight (e));
+  zs_drop (e, weight);
+  if (stop_here && !efficient (e)) {
+    zs_drop (e, input);
     return ZS_NO_TENSOR;
+  }
   ZsTensor result = zs_activation (e, kind->out_bytes);
   zs_touch_cublas (e);
   zs_run (e, kind->product);
+  zs_drop (e, input);
   if (stop_here) {
     zs_drop (e, result);
     return ZS_NO_TENSOR;
@@ -139,6 +166,19 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
   }
   zs_leave (e, ids->module);
   return result;
+}
+
+/* Out of autocast's copy, if CAST.  Takes GRADIENT. */
+static ZsTensor
+widen (ZsEmitter *e, ZsTensor gradient, bool cast, int64_t bytes, uint32_t kernel)
+{
+  if (!cast)
+    return gradient;
+  ZsTensor wide = zs_new (e, bytes, ZS_CATEGORY_GRADIENTS);
+
+  zs_run_back (e, kernel);
+  zs_drop (e, gradient);
+  return wide;
 }
 
 /* The adapter's part: takes nothing of GRADIENT but gives the base product its own share of it. */
@@ -183,7 +223,7 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   zs_drop (e, scaled);
   zs_release (e, &saved->b_weight);
   zs_release (e, &saved->a_output);
-  zs_give_gradient (e, ids->b, db);
+  zs_give_gradient (e, ids->b, widen (e, db, e->adapter_cast, kind->b_wide_bytes, kind->cast_b_back));
   zs_leave_back (e, ids->b_module);
 
   zs_enter_back (e, ids->a_module);
@@ -191,7 +231,7 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   zs_run_back (e, kind->a_wgrad);
   ZsGradient to_x = { ZS_NO_TENSOR, false };
   if (x_grad) {
-    to_x.tensor = zs_temporary (e, kind->a_in_bytes);
+    to_x.tensor = zs_temporary (e, kind->a_x_bytes);
     zs_run_back (e, kind->a_dgrad);
   }
   if (e->popped) {
@@ -201,10 +241,12 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   zs_drop (e, small);
   zs_release (e, &saved->a_weight);
   zs_release (e, &saved->a_input);
-  bool plain = e->shape.lora.dropout == 0 && kind->a_in_bytes == kind->in_bytes;
+  if (x_grad && e->adapter_cast)
+    to_x = (ZsGradient) { widen (e, to_x.tensor, true, kind->a_in_bytes, kind->cast_a_x_back), true };
+  bool plain = e->shape.lora.dropout == 0 && kind->a_in_bytes == kind->wide_in_bytes;
   if (x_grad && plain)
-    *total = zs_accumulate (e, *total, to_x, kind->in_bytes, kind->accumulate);
-  zs_give_gradient (e, ids->a, da);
+    *total = zs_accumulate (e, *total, to_x, kind->wide_in_bytes, kind->accumulate);
+  zs_give_gradient (e, ids->a, widen (e, da, e->adapter_cast, kind->a_wide_bytes, kind->cast_a_back));
   zs_leave_back (e, ids->a_module);
   if (!x_grad || plain)
     return base;
@@ -219,14 +261,14 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
     zs_release (e, &saved->mask);
     to_x = (ZsGradient) { before, true };
   }
-  if (kind->a_in_bytes != kind->in_bytes) {
-    ZsTensor before = zs_temporary (e, kind->in_bytes);
+  if (kind->a_in_bytes != kind->wide_in_bytes) {
+    ZsTensor before = zs_temporary (e, kind->wide_in_bytes);
 
     zs_run_back (e, kind->cast_in_back);
     zs_drop (e, to_x.tensor);
     to_x = (ZsGradient) { before, true };
   }
-  *total = zs_accumulate (e, *total, to_x, kind->in_bytes, kind->accumulate);
+  *total = zs_accumulate (e, *total, to_x, kind->wide_in_bytes, kind->accumulate);
   return base;
 }
 
@@ -290,18 +332,23 @@ zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *i
   zs_release (e, &saved->weight);
   zs_release (e, &saved->input);
   if (dbias != ZS_NO_TENSOR)
-    zs_give_gradient (e, ids->bias, dbias);
+    zs_give_gradient (e, ids->bias, widen (e, dbias, e->weight_cast, kind->wide_bias_bytes,
+                                           kind->cast_bias_back));
   /* the view of the input was made after the weight's transposition, so that its node runs first;
    * module hooks of a framework put a node of their own between it and the sum */
   bool hooked = efficient (e) || e->hooks->after_backward != NULL;
+  if (dx != ZS_NO_TENSOR && kind->casts_input)
+    dx = widen (e, dx, true, kind->wide_in_bytes, kind->cast_x_back);
+  ZsGradient to_x = { dx, efficient (e) || kind->casts_input };
   if (!hooked && dx != ZS_NO_TENSOR)
-    *total = zs_accumulate (e, *total, (ZsGradient) { dx, false }, kind->in_bytes, kind->accumulate);
+    *total = zs_accumulate (e, *total, to_x, kind->wide_in_bytes, kind->accumulate);
+  if (dw != ZS_NO_TENSOR)
+    dw = widen (e, dw, e->weight_cast, kind->wide_weight_bytes, kind->cast_weight_back);
   if (dw != ZS_NO_TENSOR && ids->weight < 0)
     e->tied_gradient = dw;   /* waits for the embedding's own */
   else if (dw != ZS_NO_TENSOR)
     zs_give_gradient (e, ids->weight, dw);
   zs_leave_back (e, ids->module);
   if (hooked && dx != ZS_NO_TENSOR)
-    *total = zs_accumulate (e, *total, (ZsGradient) { dx, efficient (e) }, kind->in_bytes,
-                            kind->accumulate);
+    *total = zs_accumulate (e, *total, to_x, kind->wide_in_bytes, kind->accumulate);
 }

@@ -2,6 +2,7 @@
 libzerosim_core_la_SOURCES += \
   sim/model/attention-math.c \
   sim/model/attention.c \
+  sim/model/autocast.c \
   sim/model/checkpoint.c \
   sim/model/emit-internal.h \
   sim/model/emit.h \

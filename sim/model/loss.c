@@ -16,7 +16,7 @@ zs_loss_forward (ZsEmitter *e, ZsTensor hidden)
                                        &e->head_saved, false);
   zs_plan_set_label (e->plan, e->label_loss);
   ZsTensor wide;
-  if (e->upcast) {
+  if (e->wide_loss) {
     wide = zs_new (e, e->logits32, ZS_CATEGORY_LOGITS);
     zs_run (e, e->k.logits_up);
   } else {
@@ -57,7 +57,7 @@ zs_loss_backward (ZsEmitter *e)
   zs_run_back (e, e->k.log_softmax_back);
   zs_drop (e, to_log);
   zs_release (e, &e->log_softmax);
-  if (e->upcast) {
+  if (e->wide_loss) {
     ZsTensor narrow = zs_new (e, e->logits, ZS_CATEGORY_LOGITS);
 
     zs_run_back (e, e->k.logits_down);

@@ -119,8 +119,8 @@ zs_mask_forward (ZsEmitter *e)
     return;
   e->mask = boolean_mask (e, padded);
   if (eager) {   /* additive, in the model's dtype */
-    ZsTensor zero = small (e, e->element), lowest = small (e, e->element);
-    ZsTensor mask = zs_new (e, e->tokens * e->sequence * e->element, ZS_CATEGORY_INPUT);
+    ZsTensor zero = small (e, e->stream), lowest = small (e, e->stream);
+    ZsTensor mask = zs_new (e, e->tokens * e->sequence * e->stream, ZS_CATEGORY_INPUT);
 
     zs_run (e, e->k.tiny);
     zs_drop (e, lowest);

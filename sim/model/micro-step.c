@@ -70,6 +70,7 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   zs_release (e, &e->sin);
   zs_loss_forward (e, hidden);
   zs_drop (e, hidden);
+  zs_end_autocast (e);
   zs_leave (e, e->top);
   if (e->hooks->after_forward_pass != NULL)
     e->hooks->after_forward_pass (e->hooks->self, e->plan);
@@ -103,7 +104,7 @@ static ZsTensor
 embedding_gradient (ZsEmitter *e)
 {
   const ZsModelShape *s = &e->model->shape;
-  int64_t t = e->tokens, ids = t * INTEGER, bytes = s->vocabulary * s->hidden * e->element;
+  int64_t t = e->tokens, ids = t * INTEGER, bytes = s->vocabulary * s->hidden * e->stream;
 
   if (t < SORT_FROM) {
     ZsTensor gradient = zs_new (e, bytes, ZS_CATEGORY_GRADIENTS);
@@ -159,11 +160,11 @@ embedding_backward (ZsEmitter *e, ZsTensor gradient)
   if (e->tied_gradient != ZS_NO_TENSOR) {
     /* the head's gradient waits at the same accumulator; seen through a transposition, so that the sum
      * is a new tensor, but for DeepSpeed's linear */
-    ZsGradient sum = { e->tied_gradient, e->hooks->linear_saves_no_weight };
+    ZsGradient sum = { e->tied_gradient, e->hooks->linear_saves_no_weight || e->weight_cast };
 
     e->tied_gradient = ZS_NO_TENSOR;
     sum = zs_accumulate (e, sum, (ZsGradient) { result, true },
-                         e->model->parameters[parameter].elements * e->element, e->k.embedding_add);
+                         e->model->parameters[parameter].elements * e->stream, e->k.embedding_add);
     result = sum.tensor;
   }
   zs_give_gradient (e, parameter, result);
@@ -183,9 +184,10 @@ zs_emit_backward (ZsEmitter *e)
   if (gradient.tensor != ZS_NO_TENSOR) {
     zs_plan_set_label (e->plan, e->label_final_norm);
     zs_enter_back (e, e->inner);
-    gradient.tensor = zs_norm_backward (e, &e->hidden_norm, gradient, e->final_norm, e->final_grad,
-                                        &e->final_saved, NULL);
-    gradient.own = true;
+    ZsGradient to_x = { ZS_NO_TENSOR, false };
+    zs_norm_backward (e, &e->hidden_norm, gradient, e->final_norm, e->final_grad, &e->final_saved, NULL,
+                      &to_x);
+    gradient = to_x;
     for (int64_t i = e->model->shape.n_layers - 1; i >= 0 && gradient.tensor != ZS_NO_TENSOR; i--) {
       ZsLayer *layer = &e->layers[i];
 

@@ -78,9 +78,9 @@ sum_rows (ZsEmitter *e, const ZsNormKind *kind)
 }
 
 /* x32 and rsqrt meet in a product; then pow, mean and rsqrt run back into x32's gradient. */
-static ZsTensor
+static void
 input_gradient (ZsEmitter *e, const ZsNormKind *kind, ZsTensor gradient, ZsNormSaved *saved,
-                ZsLayer *last_of)
+                ZsLayer *last_of, ZsGradient *ret_total)
 {
   ZsTensor g32 = gradient;
 
@@ -103,6 +103,8 @@ input_gradient (ZsEmitter *e, const ZsNormKind *kind, ZsTensor gradient, ZsNormS
   zs_drop (e, g32);
   zs_release (e, &saved->rsqrt_scale);
   zs_release (e, &saved->x_scale);
+  if (!e->upcast)   /* x32 is x: its gradients arrive one by one where the others do */
+    *ret_total = zs_accumulate (e, *ret_total, (ZsGradient) { total, true }, kind->bytes, kind->add);
 
   ZsTensor cube = zs_temporary (e, kind->row_bytes);
   zs_run_back (e, kind->row_power);
@@ -134,21 +136,23 @@ input_gradient (ZsEmitter *e, const ZsNormKind *kind, ZsTensor gradient, ZsNormS
   zs_release (e, &saved->x_square);
   if (last_of != NULL)
     zs_layer_forget (e, last_of);
+  if (!e->upcast) {
+    *ret_total = zs_accumulate (e, *ret_total, (ZsGradient) { square_gradient, true }, kind->bytes, kind->add);
+    return;
+  }
   zs_run_back (e, kind->add);
   zs_drop (e, square_gradient);
-  if (!e->upcast)
-    return total;
   ZsTensor result = zs_temporary (e, kind->bytes);
   zs_run_back (e, kind->cast_down);
   zs_drop (e, total);
-  return result;
+  *ret_total = zs_accumulate (e, *ret_total, (ZsGradient) { result, true }, kind->bytes, kind->residual);
 }
 
-/* Takes GRADIENT; the gradient of x, or none if x needs none.  LAST_OF: the layer whose last saved
+/* Takes GRADIENT and adds that of x, if it needs one, to *TOTAL.  LAST_OF: the layer whose last saved
  * tensor this node drops, which ends its checkpoint. */
-ZsTensor
+void
 zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int32_t module,
-                  bool x_grad, ZsNormSaved *saved, ZsLayer *last_of)
+                  bool x_grad, ZsNormSaved *saved, ZsLayer *last_of, ZsGradient *total)
 {
   const ZsModel *model = e->model;
   int32_t parameter = model->modules[module].first_parameter;
@@ -173,9 +177,8 @@ zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int
   if (dw != ZS_NO_TENSOR)
     zs_give_gradient (e, parameter, dw);
   if (x_grad)
-    to_x = input_gradient (e, kind, to_x, saved, last_of);
+    input_gradient (e, kind, to_x, saved, last_of, total);
   else if (last_of != NULL)
     zs_layer_forget (e, last_of);
   zs_leave_back (e, module);
-  return to_x;
 }

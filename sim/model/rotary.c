@@ -62,10 +62,11 @@ ZsTensor
 zs_rotary_forward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor x, bool grad)
 {
   int64_t bytes = which == 0 ? e->q_bytes : e->kv_bytes;
+  int64_t wide = which == 0 ? e->q_turned : e->kv_turned;
   ZsForwardKernel mul = which == 0 ? e->k.rotary_mul_q : e->k.rotary_mul_k;
 
   (void) x;
-  ZsTensor direct = zs_temporary (e, bytes);
+  ZsTensor direct = zs_temporary (e, wide);
   zs_run (e, mul);
   layer->cos[which] = zs_save (e, e->cos, grad);
   ZsTensor half = zs_temporary (e, bytes / 2);
@@ -73,15 +74,30 @@ zs_rotary_forward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor x, bool gra
   ZsTensor rotated = zs_temporary (e, bytes);
   zs_run (e, which == 0 ? e->k.rotary_cat_q : e->k.rotary_cat_k);
   zs_drop (e, half);
-  ZsTensor crossed = zs_temporary (e, bytes);
+  ZsTensor crossed = zs_temporary (e, wide);
   zs_run (e, mul);
   layer->sin[which] = zs_save (e, e->sin, grad);
   zs_drop (e, rotated);
-  ZsTensor result = zs_activation (e, bytes);
+  ZsTensor result = zs_activation (e, wide);
   zs_run (e, which == 0 ? e->k.rotary_add_q : e->k.rotary_add_k);
   zs_drop (e, direct);
   zs_drop (e, crossed);
   return result;
+}
+
+/* The gradient times cos or sin, in the dtype of what went in. */
+static ZsTensor
+turn_back (ZsEmitter *e, int which, uint32_t mul)
+{
+  ZsTensor wide = zs_temporary (e, which == 0 ? e->q_turned : e->kv_turned);
+
+  zs_run_back (e, mul);
+  if (!e->weight_cast)
+    return wide;
+  ZsTensor narrow = zs_temporary (e, which == 0 ? e->q_bytes : e->kv_bytes);
+  zs_run_back (e, which == 0 ? e->k.rotary_cast_q : e->k.rotary_cast_k);
+  zs_drop (e, wide);
+  return narrow;
 }
 
 /* Takes GRADIENT. */
@@ -94,8 +110,7 @@ zs_rotary_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient)
   uint32_t copy = which == 0 ? e->k.rotary_copy_q : e->k.rotary_copy_k;
   uint32_t add = which == 0 ? e->k.back_add_q : e->k.back_add_k;
 
-  ZsTensor crossed = zs_temporary (e, bytes);
-  zs_run_back (e, mul);
+  ZsTensor crossed = turn_back (e, which, mul);
   zs_release (e, &layer->sin[which]);
   ZsTensor half = zs_temporary (e, bytes / 2);
   zs_run_back (e, which == 0 ? e->k.back_half_q : e->k.back_half_k);
@@ -109,8 +124,7 @@ zs_rotary_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient)
   zs_drop (e, crossed);
   zs_run_back (e, add);
   zs_drop (e, other);
-  ZsTensor direct = zs_temporary (e, bytes);
-  zs_run_back (e, mul);
+  ZsTensor direct = turn_back (e, which, mul);
   zs_drop (e, gradient);
   zs_release (e, &layer->cos[which]);
   zs_run_back (e, add);

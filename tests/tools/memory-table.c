@@ -114,6 +114,7 @@ make_row (const Record *record)
   if (strcmp (row->framework, "plain") == 0)
     row->training.step.dtype = strstr (field (record, "master_dtype"), "32") != NULL ? ZS_DTYPE_FP32
                                                                                      : ZS_DTYPE_BF16;
+  row->training.step.autocast = row->training.step.dtype == ZS_DTYPE_FP32;
   /* a phase that is not in the table is not needed */
   row->training.n_steps = MIN (row->training.n_steps, 3);
   add_phases (row, record);

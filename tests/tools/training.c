@@ -332,13 +332,15 @@ test_training_from_step (ZsTraining *training, json_t *run)
   };
   training->n_steps = (int) integer (run, "steps");
   training->gradient_accumulation = (int) integer (run, "gas");
+  step->autocast = json_is_true (json_object_get (run, "autocast"));
   step->micro_batch = integer (run, "B");
   step->sequence = integer (run, "S");
   step->dtype = dtype_of (string (run, "dtype"));
   step->attention = strcmp (string (run, "attn"), "eager") == 0       ? ZS_ATTENTION_EAGER
                     : strcmp (backend, "FLASH_ATTENTION") == 0       ? ZS_ATTENTION_FLASH
                     : strcmp (backend, "EFFICIENT_ATTENTION") == 0   ? ZS_ATTENTION_EFFICIENT
-                    : strcmp (backend, "MATH") == 0 || step->dtype == ZS_DTYPE_FP32 ? ZS_ATTENTION_MATH
+                    : strcmp (backend, "MATH") == 0 || (step->dtype == ZS_DTYPE_FP32 && !step->autocast)
+                      ? ZS_ATTENTION_MATH
                                                                                    : ZS_ATTENTION_CUDNN;
   step->attention_mask = json_is_true (json_object_get (run, "mask"));
   set_checkpointing (training, *string (run, "ckpt") == '\0'             ? "none"
