@@ -32,6 +32,14 @@
 
 enum { NODE_CORES, NODE_NVME_READ, NODE_NVME_WRITE, NODE_MEMORY, N_NODE_RESOURCES };
 
+/* What copies of one GPU of a node use, by direction. */
+typedef struct {
+  ZsLoad  loads[2][32];
+  int     n_loads[2];
+  ZsTime  latency[2];
+  ZsRate  rate[2][2];              /* pageable, pinned */
+} GpuCopies;
+
 struct ZsCluster {
   ZsMachine  machine;
   ZsClusterSpec spec;
@@ -42,6 +50,7 @@ struct ZsCluster {
   ZsComm   **groups, **across;     /* those of the first node or nodes */
   int64_t    n_groups, n_across;
   int64_t    group_nodes;          /* that a group spans: 1, or more */
+  GpuCopies *copies;               /* by GPU of a node */
 };
 
 static int32_t
@@ -207,14 +216,13 @@ copy (const void *self, int64_t rank, ZsCopyKind kind, int64_t bytes, bool pinne
       ZsTransfer *transfer)
 {
   const ZsCluster *cluster = self;
-  const ZsTopology *topology = cluster->spec.topology;
-  int gpu = (int) (rank % cluster->node_ranks);
-  ZsLoad loads[32];
-  int n_loads = zs_topology_copy_loads (topology, gpu, kind, loads, G_N_ELEMENTS (loads));
-  ZsRate rate = zs_topology_copy_rate (topology, gpu, kind, pinned);
+  const GpuCopies *copies = &cluster->copies[rank % cluster->node_ranks];
+  const ZsLoad *loads = copies->loads[kind];
+  int n_loads = copies->n_loads[kind];
+  ZsRate rate = copies->rate[kind][pinned];
   int32_t busiest = busiest_weight (loads, n_loads);
 
-  transfer->latency = zs_topology_copy_latency (topology, gpu, kind);
+  transfer->latency = copies->latency[kind];
   transfer->bytes = bytes;
   transfer->transfer = rate > 0 ? zs_time_to_move (bytes, rate) : 0;
   if (busiest > 0) {
@@ -324,6 +332,24 @@ make_comms (ZsCluster *cluster, GError **error)
 }
 
 static void
+make_copies (ZsCluster *cluster)
+{
+  const ZsTopology *topology = cluster->spec.topology;
+
+  cluster->copies = g_new0 (GpuCopies, cluster->node_ranks);
+  for (int gpu = 0; gpu < cluster->node_ranks; gpu++)
+    for (ZsCopyKind kind = 0; kind < ZS_COPY_HOST_TO_HOST; kind++) {
+      GpuCopies *copies = &cluster->copies[gpu];
+
+      copies->n_loads[kind] = zs_topology_copy_loads (topology, gpu, kind, copies->loads[kind],
+                                                      G_N_ELEMENTS (copies->loads[kind]));
+      copies->latency[kind] = zs_topology_copy_latency (topology, gpu, kind);
+      for (int pinned = 0; pinned < 2; pinned++)
+        copies->rate[kind][pinned] = zs_topology_copy_rate (topology, gpu, kind, pinned);
+    }
+}
+
+static void
 make_capacities (ZsCluster *cluster)
 {
   const ZsTopology *topology = cluster->spec.topology;
@@ -389,6 +415,7 @@ zs_cluster_new (const ZsClusterSpec *spec, GError **error)
     .cpu_task = cpu_task, .nvme = nvme, .communicator_bytes = communicator_bytes,
   };
   make_capacities (cluster);
+  make_copies (cluster);
   if (!make_comms (cluster, error))
     return NULL;
   return g_steal_pointer (&cluster);
@@ -407,6 +434,7 @@ zs_cluster_free (ZsCluster *cluster)
   g_free (cluster->groups);
   g_free (cluster->across);
   g_free (cluster->capacities);
+  g_free (cluster->copies);
   g_free (cluster);
 }
 

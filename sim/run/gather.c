@@ -62,7 +62,8 @@ gather_live (const Rank *rank, bool at_peak, ZsResult *result)
 
   if (!at_peak) {
     for (uint32_t s = 0; s < rank->n_slots; s++)
-      alive[s] = (LogEntry) { .bytes = rank->slots[s].bytes, .label = rank->slots[s].label,
+      alive[s] = (LogEntry) { .units = (uint32_t) (rank->slots[s].bytes / LOG_UNIT),
+                              .label = rank->slots[s].label,
                               .category = rank->slots[s].category };
   } else {
     const Notes *base = rank->peak_here ? &rank->base : &rank->peak_base;
@@ -76,11 +77,11 @@ gather_live (const Rank *rank, bool at_peak, ZsResult *result)
         = g_array_index (log->array, LogEntry, i);
   }
   for (uint32_t s = 0; s < rank->n_slots; s++) {
-    if (alive[s].bytes == 0)
+    if (alive[s].units == 0)
       continue;
     const ZsLabel *label = &rank->plan->labels[alive[s].label];
     ZsLiveTensor live = { .category = alive[s].category, .layer = label->layer,
-                          .what = label->what, .bytes = alive[s].bytes, .count = 1 };
+                          .what = label->what, .bytes = alive[s].units * LOG_UNIT, .count = 1 };
 
     held[live.category] += live.bytes;
     g_array_append_val (result->live, live);

@@ -93,8 +93,11 @@ push_wait (Rank *rank, int l, int other, uint64_t position)
 {
   if (l == other || rank->lanes[other].done >= position)
     return;
-  zs_lane_push (rank, l, (Item) { .issue = rank->host, .kind = ITEM_WAIT, .lane = (uint8_t) other,
-                               .value = (int64_t) position });
+  Item *item = zs_lane_add (rank, l, ITEM_WAIT);
+
+  item->lane = (uint8_t) other;
+  item->value = (int64_t) position;
+  zs_lane_push (rank, l);
 }
 
 /* FIRST: a step begins. */
@@ -104,8 +107,11 @@ push_mark (Rank *rank, bool first)
   Mark mark = { .when = 0 };
 
   g_array_append_val (rank->marks, mark);
-  zs_lane_push (rank, LANE_COMPUTE, (Item) { .issue = rank->host, .kind = ITEM_MARK,
-                                          .id = rank->marks->len - 1, .flags = first });
+  Item *item = zs_lane_add (rank, LANE_COMPUTE, ITEM_MARK);
+
+  item->id = rank->marks->len - 1;
+  item->flags = first;
+  zs_lane_push (rank, LANE_COMPUTE);
 }
 
 /* Host memory to host memory: a task of the CPU. */
@@ -115,16 +121,29 @@ copy_lane (const ZsInstruction *instruction)
   return instruction->kind == ZS_COPY_HOST_TO_HOST ? LANE_CPU : instruction->stream;
 }
 
+/* A collective, copy or task; its event, if it has one, completes with it. */
+static void
+push_work (Rank *rank, int l, ItemKind kind, uint8_t what, const ZsInstruction *instruction)
+{
+  Item *item = zs_lane_add (rank, l, kind);
+
+  item->what = what;
+  item->flags = instruction->flags;
+  item->value = instruction->bytes;
+  item->label = instruction->label;
+  zs_lane_push (rank, l);
+  if (kind != ITEM_COPY && instruction->op != ZS_OP_COPY && instruction->id != ZS_NO_EVENT)
+    rank->events[instruction->id] = (EventPoint) { .lane = (uint8_t) l,
+                                                   .position = rank->lanes[l].pushed };
+}
+
 static void
 push_copy (Rank *rank, const ZsInstruction *instruction)
 {
-  bool on_host = instruction->kind == ZS_COPY_HOST_TO_HOST;
-
-  zs_lane_push (rank, copy_lane (instruction),
-             (Item) { .issue = rank->host, .kind = on_host ? ITEM_TASK : ITEM_COPY,
-                      .what = on_host ? ZS_CPU_COPY : instruction->kind,
-                      .flags = instruction->flags, .value = instruction->bytes,
-                      .label = instruction->label });
+  if (instruction->kind == ZS_COPY_HOST_TO_HOST)
+    push_work (rank, LANE_CPU, ITEM_TASK, ZS_CPU_COPY, instruction);
+  else
+    push_work (rank, instruction->stream, ITEM_COPY, instruction->kind, instruction);
 }
 
 static void
@@ -134,23 +153,8 @@ push_collective (Rank *rank, const ZsInstruction *instruction)
 
   g_assert (instruction->other < ZS_N_COMMUNICATORS);
   push_wait (rank, l, instruction->stream, rank->lanes[instruction->stream].pushed);
-  zs_lane_push (rank, l, (Item) { .issue = rank->host, .kind = ITEM_COLLECTIVE,
-                               .what = instruction->kind, .value = instruction->bytes,
-                               .label = instruction->label });
-  if (instruction->id != ZS_NO_EVENT)
-    rank->events[instruction->id] = (EventPoint) { .lane = (uint8_t) l,
-                                                   .position = rank->lanes[l].pushed };
+  push_work (rank, l, ITEM_COLLECTIVE, instruction->kind, instruction);
   zs_memory_collective (rank, instruction);
-}
-
-static void
-push_task (Rank *rank, int l, const ZsInstruction *instruction)
-{
-  zs_lane_push (rank, l, (Item) { .issue = rank->host, .kind = ITEM_TASK, .what = instruction->kind,
-                               .value = instruction->bytes, .label = instruction->label });
-  if (instruction->id != ZS_NO_EVENT)
-    rank->events[instruction->id] = (EventPoint) { .lane = (uint8_t) l,
-                                                   .position = rank->lanes[l].pushed };
 }
 
 static bool
@@ -167,6 +171,7 @@ zs_host_run (Rank *rank)
   Run *run = rank->run;
   const ZsTime *op_cost = run->machine->op_cost;
   Lane *lane;
+  Item *item;
   ZsTime started;
   bool first;
 
@@ -192,8 +197,10 @@ zs_host_run (Rank *rank)
       lane = &rank->lanes[in->stream];
       lane->work_pushed += zs_rank_kernel_time (rank, &rank->slowdowns[0], in->id);
       rank->flops += rank->kernel_flops[in->id];
-      zs_lane_push (rank, in->stream, (Item) { .issue = rank->host, .kind = ITEM_KERNEL,
-                                               .id = in->id, .label = in->label });
+      item = zs_lane_add (rank, in->stream, ITEM_KERNEL);
+      item->id = in->id;
+      item->label = in->label;
+      zs_lane_push (rank, in->stream);
       break;
 
     case ZS_OP_ALLOC:
@@ -296,7 +303,7 @@ zs_host_run (Rank *rank)
 
     case ZS_OP_CPU_TASK:
       rank->host += op_cost[ZS_OP_CPU_TASK];
-      push_task (rank, LANE_CPU, in);
+      push_work (rank, LANE_CPU, ITEM_TASK, in->kind, in);
       if ((in->flags & ZS_FLAG_ASYNC) == 0) {
         rank->at++;
         rank->n_instructions++;
@@ -308,7 +315,8 @@ zs_host_run (Rank *rank)
     case ZS_OP_NVME:
       rank->host += op_cost[ZS_OP_NVME];
       rank->nvme_bytes += in->bytes;
-      push_task (rank, in->kind == ZS_NVME_READ ? LANE_NVME_READ : LANE_NVME_WRITE, in);
+      push_work (rank, in->kind == ZS_NVME_READ ? LANE_NVME_READ : LANE_NVME_WRITE, ITEM_TASK,
+                 in->kind, in);
       break;
 
     case ZS_OP_PHASE:

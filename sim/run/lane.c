@@ -47,13 +47,14 @@ zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel)
   if (G_LIKELY (time != 0))
     return time;
   const ZsMachine *machine = rank->run->machine;
-  const ZsKernel *what = &rank->plan->kernels[kernel];
 
-  time = MAX (1, machine->kernel_time (machine->self, what));
-  int64_t blocks = 0;
+  if (slowdown == &rank->slowdowns[0]) {
+    time = MAX (1, machine->kernel_time (machine->self, &rank->plan->kernels[kernel]));
+    return slowdown->time[kernel] = time;
+  }
+  int64_t blocks = rank->kernel_blocks[kernel];
 
-  if (machine->kernel_blocks != NULL)
-    blocks = machine->kernel_blocks (machine->self, what);
+  time = zs_rank_kernel_time (rank, &rank->slowdowns[0], kernel);
   if (blocks > 0 && slowdown->sms > 0) {
     int64_t left = MAX (1, machine->sm_count - slowdown->sms);
     __int128 slowed = (__int128) time * divide_up (blocks, left);
@@ -77,6 +78,7 @@ zs_rank_add_kernels (Rank *rank)
   if (n > rank->kernels_room) {
     rank->kernels_room = MAX (256, n * 2);
     rank->launch_cost = g_renew (ZsTime, rank->launch_cost, rank->kernels_room);
+    rank->kernel_blocks = g_renew (int64_t, rank->kernel_blocks, rank->kernels_room);
     rank->kernel_cause = g_renew (uint8_t, rank->kernel_cause, rank->kernels_room);
     rank->kernel_flops = g_renew (double, rank->kernel_flops, rank->kernels_room);
     for (int32_t s = 0; s < rank->n_slowdowns; s++) {
@@ -94,6 +96,8 @@ zs_rank_add_kernels (Rank *rank)
       = kernel->phase_class == 1 ? ZS_WAIT_OPTIMIZER
         : kernel->phase_class == 2 ? ZS_WAIT_COMMUNICATION : ZS_WAIT_COMPUTE;
     rank->kernel_flops[rank->n_kernels] = kernel->flops;
+    rank->kernel_blocks[rank->n_kernels]
+      = machine->kernel_blocks != NULL ? machine->kernel_blocks (machine->self, kernel) : 0;
   }
 }
 
@@ -294,9 +298,14 @@ zs_rank_settle (Rank *rank)
     if (lane->start >= now) {
       rank->next[l] = lane->start + new_time;
     } else {
-      __int128 left = (__int128) (rank->next[l] - now) * new_time;
+      int64_t left;
 
-      rank->next[l] = now + (ZsTime) ((left + old_time - 1) / old_time);
+      if (G_LIKELY (!__builtin_mul_overflow (rank->next[l] - now, new_time, &left)
+                    && left < INT64_MAX - old_time))
+        rank->next[l] = now + divide_up (left, old_time);
+      else
+        rank->next[l] = now + (ZsTime) (((__int128) (rank->next[l] - now) * new_time + old_time - 1)
+                                        / old_time);
     }
   }
 }

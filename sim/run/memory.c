@@ -179,9 +179,9 @@ add_point (Rank *rank)
 {
   ZsMemoryPoint *point = zs_notes_add (&rank->memory_points, sizeof *point);
 
-  *point = (ZsMemoryPoint) { .when = rank->host,
-                             .allocated_bytes = rank->counters->allocated.now,
-                             .reserved_bytes = rank->counters->reserved.now };
+  point->when = rank->host;
+  point->allocated_bytes = rank->counters->allocated.now;
+  point->reserved_bytes = rank->counters->reserved.now;
 }
 
 static void
@@ -189,7 +189,10 @@ add_log (Rank *rank, uint32_t tensor, int64_t bytes, uint32_t label, uint8_t cat
 {
   LogEntry *entry = zs_notes_add (&rank->log, sizeof *entry);
 
-  *entry = (LogEntry) { .tensor = tensor, .bytes = bytes, .label = label, .category = category };
+  entry->tensor = tensor;
+  entry->units = (uint32_t) (bytes / LOG_UNIT);
+  entry->label = label;
+  entry->category = category;
 }
 
 static void
@@ -236,8 +239,10 @@ zs_memory_alloc (Rank *rank, const ZsInstruction *instruction)
     fail (rank, instruction);
     return false;
   }
-  *slot = (Slot) { .block = block, .bytes = zs_block_size (block), .label = instruction->label,
-                   .category = instruction->kind };
+  slot->block = block;
+  slot->bytes = zs_block_size (block);
+  slot->label = instruction->label;
+  slot->category = instruction->kind;
   if (rank->logging) {
     add_log (rank, instruction->id, slot->bytes, slot->label, slot->category);
     if (rank->counters->allocated.now > rank->peak_bytes) {
@@ -402,7 +407,7 @@ zs_memory_phase (Rank *rank, const ZsInstruction *instruction)
     if (rank->slots[s].bytes > 0) {
       LogEntry *entry = zs_notes_add (&rank->base, sizeof *entry);
 
-      *entry = (LogEntry) { .tensor = s, .bytes = rank->slots[s].bytes,
+      *entry = (LogEntry) { .tensor = s, .units = (uint32_t) (rank->slots[s].bytes / LOG_UNIT),
                             .label = rank->slots[s].label, .category = rank->slots[s].category };
     }
   if (rank->counters->allocated.now > rank->peak_bytes) {

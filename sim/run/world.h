@@ -111,12 +111,14 @@ typedef struct {
   uint8_t     category;
 } Slot;
 
-/* Entry of the log from which the tensors alive at the peak are found. */
+/* Entry of the log from which the tensors alive at the peak are found.  Blocks are multiples of 512
+ * bytes. */
 typedef struct {
-  int64_t  bytes;          /* 0: freed */
   uint32_t tensor, label;
-  uint8_t  category;
+  uint32_t units;          /* of 512 bytes; 0: freed */
+  uint32_t category;
 } LogEntry;
+#define LOG_UNIT INT64_C (512)
 
 typedef struct {
   ZsTime   when;
@@ -167,6 +169,7 @@ typedef struct {
   /* tables by kernel */
   uint32_t n_kernels, kernels_room;
   ZsTime  *launch_cost;
+  int64_t *kernel_blocks;
   uint8_t *kernel_cause;   /* ZsWait */
   double  *kernel_flops;
 
@@ -284,14 +287,28 @@ bool zs_rank_is_idle (const Rank *rank);      /* the GPU has drained */
 void zs_rank_release (Rank *rank, ZsTime when);
 ZsTime zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel);
 
-static inline void
-zs_lane_push (Rank *rank, int l, Item item)
+/* A new item at the end of lane L, issued now; the caller fills in the rest of what its kind needs
+ * in place (a copy of a fresh struct would wait for its own stores), then calls zs_lane_push(). */
+static inline Item *
+zs_lane_add (Rank *rank, int l, ItemKind kind)
 {
   Lane *lane = &rank->lanes[l];
 
   if (G_UNLIKELY (lane->pushed - lane->done > lane->mask || lane->ring == NULL))
     zs_lane_grow (lane);
-  lane->ring[lane->pushed++ & lane->mask] = item;
+  Item *item = &lane->ring[lane->pushed & lane->mask];
+
+  item->issue = rank->host;
+  item->kind = (uint8_t) kind;
+  return item;
+}
+
+static inline void
+zs_lane_push (Rank *rank, int l)
+{
+  Lane *lane = &rank->lanes[l];
+
+  lane->pushed++;
   if (lane->pushed - lane->done == 1)
     zs_lane_begin (rank, l, false);
 }

@@ -1,17 +1,19 @@
 /* bench-run.c: what a run costs us: time per run and per instruction, memory, folded and not.
  * SPDX-License-Identifier: MIT
  *
- * The plan is synthetic, of the size and the habits of LLaMA-7B under ZeRO-3 with checkpointing on 8
- * GPUs: gathers ahead on one stream, record_stream on every release, a reduction per gradient, host
- * waits that hold the host three gathers ahead.
- * Usage: bench-run [REPEATS [MODE]]. */
+ * Times are CPU time of the whole run, with the memory timeline, best of REPEATS.  The synthetic plan
+ * has the habits of ZeRO-3 and is made beforehand; jobs make their plans as they run: three steps with
+ * checkpointing.
+ * Usage: bench-run [REPEATS [s | j]]: only synthetic plans, or only jobs. */
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "tests/run/fixture.h"
+#include "tests/run/jobs.h"
 
 enum { LAYERS = 32, WEIGHTS = 7, STEPS = 3, AHEAD = 3 };
 
@@ -124,25 +126,25 @@ bench_plan (ZsPlan *plan, int64_t rank G_GNUC_UNUSED, const void *data G_GNUC_UN
 typedef struct {
   const ZsPlan *plan;
   bool given;
-} Once;
+} Ready;
 
 static const ZsPlan *
 next_chunk (void *self)
 {
-  Once *once = self;
-  bool given = once->given;
+  Ready *ready = self;
+  bool given = ready->given;
 
-  once->given = true;
-  return given ? NULL : once->plan;
+  ready->given = true;
+  return given ? NULL : ready->plan;
 }
 
 static ZsPlanSource
 open_source (void *self, int64_t rank G_GNUC_UNUSED)
 {
-  Once *once = g_new0 (Once, 1);
+  Ready *ready = g_new0 (Ready, 1);
 
-  once->plan = self;
-  return (ZsPlanSource) { .self = once, .next = next_chunk, .free = g_free };
+  ready->plan = self;
+  return (ZsPlanSource) { .self = ready, .next = next_chunk, .free = g_free };
 }
 
 static int64_t
@@ -161,50 +163,90 @@ cpu_seconds (void)
          + (double) use.ru_stime.tv_sec + (double) use.ru_stime.tv_usec / 1e6;
 }
 
+/* Runs once and again; the best time is printed, with what ONCE says of the last result. */
+typedef ZsResult *(*Once) (const void *self, const ZsRunOptions *options);
+
+static void
+measure (const char *name, Once once, const void *self, const ZsRunOptions *options, int repeats)
+{
+  double best = 1e9;
+  struct rusage use;
+
+  for (int i = 0; i < repeats; i++) {
+    double start = cpu_seconds ();
+    g_autoptr (ZsResult) result = once (self, options);
+
+    best = MIN (best, cpu_seconds () - start);
+    if (i + 1 < repeats)
+      continue;
+    getrusage (RUSAGE_SELF, &use);
+    printf ("%-34s %7.2f ms/run %5.1f ns/instruction %5.1f M events/s %8" G_GINT64_FORMAT
+            " instructions %7" G_GINT64_FORMAT " events %2" G_GINT64_FORMAT
+            " plans  step %7.1f ms  %3ld MiB\n",
+            name, best * 1e3, best * 1e9 / (double) result->n_instructions,
+            (double) result->n_events / best / 1e6, result->n_instructions, result->n_events,
+            result->n_distinct_plans, (double) result->step_time_ps / 1e9, use.ru_maxrss / 1024);
+  }
+}
+
+typedef struct {
+  ZsWork work;
+  Fixture *fixture;
+} Synthetic;
+
+static ZsResult *
+run_synthetic (const void *self, const ZsRunOptions *options)
+{
+  const Synthetic *synthetic = self;
+
+  return zs_run_work (&synthetic->work, &synthetic->fixture->machine, options, NULL);
+}
+
+static ZsResult *
+run_job (const void *self, const ZsRunOptions *options)
+{
+  return job_run ((Job *) self, options);
+}
+
 int
 main (int argc, char **argv)
 {
-  int repeats = argc > 1 ? atoi (argv[1]) : 20;
+  int repeats = argc > 1 ? MAX (1, atoi (argv[1])) : 20, few = (repeats + 7) / 8;
+  const char *only = argc > 2 ? argv[2] : "";
   g_autoptr (ZsPlan) plan = zs_plan_new ();
   Fixture fixture;
+  ZsRunOptions options;
 
-  bench_plan (plan, 0, NULL);
-  fixture_init (&fixture, 8, 8);
-  for (size_t r = 0; r < G_N_ELEMENTS (fixture.capacities); r++)
-    fixture.capacities[r] = INT64_C (300000000000);
-  fixture.launch = 8 * US;
-  fixture.sms = 20;
-  fixture.machine.gpu_memory_bytes = INT64_C (80) << 30;
-  int only = argc > 2 ? atoi (argv[2]) : -1;
+  zs_run_options_init (&options);
+  options.want_memory_points = true;
+  if (strchr (only, 'j') == NULL) {
+    bench_plan (plan, 0, NULL);
+    fixture_init (&fixture, 8, 8);
+    for (size_t r = 0; r < G_N_ELEMENTS (fixture.capacities); r++)
+      fixture.capacities[r] = INT64_C (300000000000);
+    fixture.launch = 8 * US;
+    fixture.sms = 20;
+    fixture.machine.gpu_memory_bytes = INT64_C (80) << 30;
+    Synthetic synthetic = { .fixture = &fixture };
 
-  for (int mode = 0; mode < 3; mode++) {
-    if (only >= 0 && mode != only)
-      continue;
-    ZsWork work = { .self = plan, .open = open_source, .plan_key = one_key };
-    ZsRunOptions options;
-    double best = 1e9;
-    int n = mode == 2 ? MAX (1, repeats / 8) : repeats;
-    struct rusage use;
+    synthetic.work = (ZsWork) { .self = plan, .open = open_source, .plan_key = one_key };
+    measure ("synthetic, folded", run_synthetic, &synthetic, &options, repeats);
+    options.no_folding = true;
+    measure ("synthetic, 8 ranks", run_synthetic, &synthetic, &options, few);
+  }
+  for (int stage = 3; stage >= 2 && strchr (only, 's') == NULL; stage--) {
+    Job job;
 
-    zs_run_options_init (&options);
-    options.want_memory_points = mode > 0;
-    options.no_folding = mode == 2;
-    for (int i = 0; i < n; i++) {
-      double start = cpu_seconds ();
-      g_autoptr (ZsResult) result = zs_run_work (&work, &fixture.machine, &options, NULL);
-
-      best = MIN (best, cpu_seconds () - start);
-      if (i + 1 < n)
-        continue;
-      getrusage (RUSAGE_SELF, &use);
-      printf ("%-28s %7.2f ms/run  %5.1f ns/instruction  %6.1f M events/s  %" G_GINT64_FORMAT
-              " instructions  %" G_GINT64_FORMAT " events  step %.1f ms  %" G_GINT64_FORMAT
-              " plans  %ld MiB resident\n",
-              mode == 0 ? "folded" : mode == 1 ? "folded, memory timeline" : "8 ranks, timeline",
-              best * 1e3, best * 1e9 / (double) result->n_instructions,
-              (double) result->n_events / best / 1e6, result->n_instructions, result->n_events,
-              (double) result->step_time_ps / 1e9, result->n_distinct_plans, use.ru_maxrss / 1024);
+    job_init (&job, MODEL_7B, stage, 8, "nvswitch-h100");
+    job_ready (&job);
+    options.no_folding = false;
+    measure (stage == 3 ? "LLaMA-7B, ZeRO-3, 8 GPUs, folded" : "LLaMA-7B, ZeRO-2, 8 GPUs", run_job,
+             &job, &options, stage == 3 ? repeats : few);
+    if (stage == 3) {
+      options.no_folding = true;
+      measure ("LLaMA-7B, ZeRO-3, 8 ranks", run_job, &job, &options, few);
     }
+    job_clear (&job);
   }
   return 0;
 }
