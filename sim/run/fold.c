@@ -18,8 +18,8 @@
  * of their own (plan_size) and of ranks spread evenly between are run; every other rank counts as
  * the nearest of these with a lower number.  Times are then those of the chosen ranks (every rank
  * takes part in the same collectives with the same sizes; what differs is which gradients are
- * copied).  The worst peak is that of the chosen ranks: a rank that is not run can only exceed it if
- * it has less memory of its own and still a higher peak.
+ * copied).  The worst peak is that of the chosen ranks: a rank that is not run can only exceed it
+ * if it has less memory of its own and still a higher peak.
  */
 #include "config.h"
 

@@ -10,6 +10,14 @@
 
 #include "sim/run/training.h"
 
+#include "sim/zero/partition.h"
+
+/* A job, and what ZeRO-1/2 ranks own, computed when somebody asks. */
+typedef struct {
+  const ZsTraining *training;
+  int64_t *own_elements;           /* by rank */
+} Job;
+
 static const ZsPlan *
 next_chunk (void *self)
 {
@@ -37,7 +45,9 @@ hardware_flops (void *self)
 static ZsPlanSource
 open_planner (void *self, int64_t rank)
 {
-  return (ZsPlanSource) { .self = zs_planner_new (self, rank), .next = next_chunk,
+  const Job *job = self;
+
+  return (ZsPlanSource) { .self = zs_planner_new (job->training, rank), .next = next_chunk,
                           .free = free_planner, .model_flops = model_flops,
                           .hardware_flops = hardware_flops };
 }
@@ -52,6 +62,39 @@ static int64_t
 own_plan (void *self G_GNUC_UNUSED, int64_t rank)
 {
   return rank;
+}
+
+/* Elements of the tensors that RANK owns, whole or in part: what its gradients take
+ * (deepspeed/runtime/zero/stage_1_and_2.py keeps them untrimmed). */
+static int64_t
+own_size (void *self, int64_t rank)
+{
+  Job *job = self;
+  const ZsTraining *training = job->training;
+
+  if (job->own_elements == NULL) {
+    g_autoptr (ZsModel) model = zs_model_new (&training->shape, &training->step.lora,
+                                              training->step.dtype, &training->step.versions);
+    g_autofree int32_t *indices = g_new (int32_t, model->n_parameters + 1);
+    int n_groups = MAX (1, training->zero.optimizer_groups);
+
+    job->own_elements = g_new0 (int64_t, training->world);
+    for (int g = 0; g < n_groups; g++) {
+      ZsFlatGroup group;
+      int32_t n = 0;
+
+      for (int32_t p = 0; p < model->n_parameters; p++)
+        if (model->parameters[p].trainable
+            && zs_flat_group_of (&model->parameters[p], n_groups) == g)
+          indices[n++] = p;
+      zs_flat_group_init (&group, model, indices, n, training->world,
+                          training->zero.round_robin_gradients);
+      for (int64_t r = 0; r < training->world; r++)
+        job->own_elements[r] += zs_flat_group_own_elements (&group, r);
+      zs_flat_group_clear (&group);
+    }
+  }
+  return job->own_elements[rank];
 }
 
 static bool
@@ -81,18 +124,25 @@ zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions
         GError **error)
 {
   int64_t group = zs_training_group_ranks (training);
+  Job job = { .training = training };
   ZsWork work = {
-    .self = (void *) training, .open = open_planner, .plan_key = one_plan, .group_ranks = group,
+    .self = &job, .open = open_planner, .plan_key = one_plan, .group_ranks = group,
     .samples_per_rank = training->step.micro_batch * MAX (1, training->gradient_accumulation),
   };
 
   g_assert (machine->n_ranks == training->world);
   work.tokens_per_rank = work.samples_per_rank * training->step.sequence;
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED
-      && (training->zero.stage == 1 || training->zero.stage == 2))
+      && (training->zero.stage == 1 || training->zero.stage == 2)) {
     work.plan_key = own_plan;
-  else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
+    work.plan_size = own_size;
+  } else if (training->framework == ZS_FRAMEWORK_FSDP1
+             || training->framework == ZS_FRAMEWORK_FSDP2) {
     work.plan_key = divides (&training->shape, group > 0 ? group : training->world) ? one_plan
                                                                                     : NULL;
-  return zs_run_work (&work, machine, options, error);
+  }
+  ZsResult *result = zs_run_work (&work, machine, options, error);
+
+  g_free (job.own_elements);
+  return result;
 }

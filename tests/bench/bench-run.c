@@ -1,9 +1,9 @@
 /* bench-run.c: what a run costs us: time per run and per instruction, memory, folded and not.
  * SPDX-License-Identifier: MIT
  *
- * Times are CPU time of the whole run, with the memory timeline, best of REPEATS.  The synthetic plan
- * has the habits of ZeRO-3 and is made beforehand; jobs make their plans as they run: three steps with
- * checkpointing.
+ * Times are CPU time of the whole run, with the memory timeline, best of REPEATS.  The synthetic
+ * plan has the habits of ZeRO-3 and is made beforehand; jobs make their plans as they run: three
+ * steps with checkpointing.
  * Usage: bench-run [REPEATS [s | j]]: only synthetic plans, or only jobs. */
 #include "config.h"
 
