@@ -7,4 +7,6 @@
 int zs_command_run (const ZsOptions *options, char **arguments);
 int zs_command_list (const ZsOptions *options, char **arguments);
 int zs_command_show (const ZsOptions *options, char **arguments);
+int zs_command_topology (const ZsOptions *options, char **arguments);
+int zs_command_collective (const ZsOptions *options, char **arguments);
 int zs_command_replay (const ZsOptions *options, char **arguments);

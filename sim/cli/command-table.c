@@ -9,6 +9,10 @@ const ZsCommand ZS_COMMANDS[] = {
   { "list", "[KIND]", "what comes with zerosim: GPUs, models, machines, fabrics, scenarios",
     ZS_OPTIONS_OUTPUT, 0, 1, zs_command_list },
   { "show", "NAME", "one of them, with its numbers and their sources", 0, 1, 1, zs_command_show },
+  { "topology", "FILE", "what was understood of a machine", ZS_OPTIONS_OUTPUT, 1, 1,
+    zs_command_topology },
+  { "collective", "OP", "times of a collective, in the columns of nccl-tests",
+    ZS_OPTIONS_COLLECTIVE | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_collective },
   { "replay", "TRACE", "hold an allocator's recorded history against ours",
     ZS_OPTIONS_REPLAY | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_replay },
 };

@@ -2,10 +2,12 @@
 bin_PROGRAMS += zerosim
 zerosim_SOURCES = \
   sim/cli/command-catalogue.c \
+  sim/cli/command-collective.c \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
   sim/cli/command-run.c \
   sim/cli/command-table.c \
+  sim/cli/command-topology.c \
   sim/cli/command.h \
   sim/cli/load.c \
   sim/cli/load.h \
