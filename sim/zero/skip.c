@@ -24,23 +24,57 @@ question (const ZsPlan *plan, ZsOp op, int64_t bytes, int64_t skip)
                            .bytes = bytes, .other = (uint32_t) skip };
 }
 
+static bool
+is_alloc (const ZsInstruction *instruction)
+{
+  return instruction->op == ZS_OP_ALLOC || instruction->op == ZS_OP_HOST_ALLOC;
+}
+
+static bool
+is_free (const ZsInstruction *instruction)
+{
+  return instruction->op == ZS_OP_FREE || instruction->op == ZS_OP_HOST_FREE;
+}
+
+/* Frees without an allocation before them in [START, END), allocations without a free after them. */
+static void
+emit_net_effect (ZsPlan *plan, int64_t start, int64_t end)
+{
+  g_autofree bool *seen = g_new0 (bool, plan->n_slots);
+  g_autofree bool *freed = g_new0 (bool, plan->n_slots);
+
+  for (int64_t i = start; i < end; i++) {
+    ZsInstruction instruction = plan->code[i];
+
+    if (!is_alloc (&instruction) && !is_free (&instruction))
+      continue;
+    if (is_free (&instruction) && !seen[instruction.id])
+      *zs_plan_emit (plan, ZS_OP_FREE) = instruction;
+    seen[instruction.id] = true;
+  }
+  for (int64_t i = end; i-- > start;) {
+    ZsInstruction instruction = plan->code[i];
+
+    if (!is_alloc (&instruction) && !is_free (&instruction))
+      continue;
+    if (is_alloc (&instruction) && !freed[instruction.id])
+      *zs_plan_emit (plan, ZS_OP_ALLOC) = instruction;
+    freed[instruction.id] = true;
+  }
+}
+
 void
-zs_zero_unless_overflow (ZsPlan *plan, int64_t start, const ZsTensor *held, int n)
+zs_zero_unless_overflow (ZsPlan *plan, int64_t start)
 {
   int64_t length = plan->n_code - start;
-  int64_t frees = 0;
 
-  for (int i = 0; i < n; i++)
-    if (held[i] != ZS_NO_TENSOR) {
-      zs_plan_emit (plan, ZS_OP_FREE)->id = held[i];
-      frees++;
-    }
+  emit_net_effect (plan, start, start + length);
+  int64_t others = plan->n_code - start - length;
+
   insert (plan, start, 1);
-  plan->code[start] = question (plan, ZS_OP_UNLESS_OVERFLOW, 0, length + (frees > 0));
-  if (frees > 0) {
-    insert (plan, start + 1 + length, 1);
-    plan->code[start + 1 + length] = question (plan, ZS_OP_UNLESS_FREE, 0, frees);
-  }
+  plan->code[start] = question (plan, ZS_OP_UNLESS_OVERFLOW, 0, length + 1);
+  insert (plan, start + 1 + length, 1);
+  plan->code[start + 1 + length] = question (plan, ZS_OP_UNLESS_FREE, 0, others);
 }
 
 void

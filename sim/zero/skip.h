@@ -8,9 +8,11 @@
 
 #include "sim/plan/plan.h"
 
-/* The instructions from START to the end run unless the gradients overflow; if they do, the N tensors
- * of HELD that were alive at START (others are ZS_NO_TENSOR) are freed instead. */
-void zs_zero_unless_overflow (ZsPlan *plan, int64_t start, const ZsTensor *held, int n);
+/* The instructions from START to the end run unless the gradients overflow.  If they do, the tensors
+ * that those instructions leave freed are freed, and the ones that they leave allocated are allocated,
+ * so that the plan goes on from the same tensors.  (Adam's states thus exist after a first step that
+ * overflowed; the real ones come a step later.) */
+void zs_zero_unless_overflow (ZsPlan *plan, int64_t start);
 
 /* The instructions from START to MIDDLE run if at least BYTES of GPU memory are free, those from
  * MIDDLE to the end if not. */

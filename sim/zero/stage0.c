@@ -348,8 +348,6 @@ step (void *data, ZsPlan *plan, int step)
   zs_plan_host (plan, ZS_HOST_STEP_FIXED, 1);
   if (self->wrapper != ZS_WRAPPER_NONE)
     check_overflow (self, plan);
-  g_autofree ZsTensor *held = g_memdup2 (self->gradients, sizeof (ZsTensor)
-                                                          * (gsize) self->model->n_parameters);
   int64_t start = plan->n_code;
 
   if (self->wrapper == ZS_WRAPPER_FP16)
@@ -357,7 +355,7 @@ step (void *data, ZsPlan *plan, int step)
   else
     update_each (self, plan);
   if (self->config.dtype == ZS_DTYPE_FP16)
-    zs_zero_unless_overflow (plan, start, held, self->model->n_parameters);
+    zs_zero_unless_overflow (plan, start);
   zs_loss_after_step (&self->loss, plan);
   zs_plan_set_label (plan, label);
 }

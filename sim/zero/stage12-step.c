@@ -101,6 +101,7 @@ step_group (ZsStage12 *self, ZsPlan *plan, int32_t g)
   int64_t pieces = self->n_own[g];
   int64_t own = 0;
   ZsTensor flat = ZS_NO_TENSOR, gradient;
+  bool same = self->master_bytes == self->bytes;   /* then .to () makes no copy */
 
   for (int32_t i = 0; i < self->n_own[g]; i++)
     own += zs_flat_group_slice (group, self->first_own[g] + i, self->rank, NULL);
@@ -109,18 +110,24 @@ step_group (ZsStage12 *self, ZsPlan *plan, int32_t g)
     flat = zs_plan_alloc (plan, self->bytes * elements, ZS_CATEGORY_STEP);
     zs_torch_copy (plan, ZS_WORK_OPTIMIZER, elements, self->bytes, self->bytes, "flatten gradients");
   }
-  if (self->master_bytes != self->bytes) {
+  if (!same) {
     gradient = zs_plan_alloc (plan, self->master_bytes * elements, ZS_CATEGORY_STEP);
     zs_torch_copy (plan, ZS_WORK_OPTIMIZER, elements, self->bytes, self->master_bytes,
                    "gradients to fp32");
     zs_plan_unref (plan, flat);
   } else
     gradient = flat;
-  drop_gradients (self, plan, g);
+  /* one piece of the same dtype is a view of the own gradients, which live on in it */
+  bool is_view = same && pieces <= 1;
+
+  if (!is_view)
+    drop_gradients (self, plan, g);
   zs_zero_unscale_and_clip (plan, self->config.gradient_clipping, elements, self->master_bytes);
   zs_adam_step (plan, self->config.optimizer, elements, self->master_bytes, self->state_bytes,
                 (ZsAdamStates) { &self->momentum[g], &self->variance[g], &self->step_count[g] });
   zs_plan_unref (plan, gradient);
+  if (is_view)
+    drop_gradients (self, plan, g);
   zs_torch_copy (plan, ZS_WORK_OPTIMIZER, elements, self->master_bytes, self->bytes,
                  "update parameters");
 }
@@ -199,10 +206,9 @@ zs_stage12_step (void *data, ZsPlan *plan, int step)
     zs_plan_set_label (plan, label);
   }
   int64_t start = plan->n_code;
-  ZsTensor held[2] = { self->averaged_gradients, self->averaged_padding };
 
   update (self, plan);
   if (self->config.dtype == ZS_DTYPE_FP16)
-    zs_zero_unless_overflow (plan, start, held, 2);
+    zs_zero_unless_overflow (plan, start);
   zs_loss_after_step (&self->loss, plan);
 }

@@ -79,6 +79,9 @@ ledger_read (Ledger *ledger, ZsPlan *plan)
     case ZS_OP_UNLESS_FREE:
       at += op->other;
       break;
+    case ZS_OP_UNLESS_OVERFLOW:
+      at += ledger->overflows ? op->other : 0;
+      break;
     default:
       break;
     }

@@ -14,6 +14,7 @@ typedef struct {
   int64_t pageable, pageable_peak;
   int64_t collective_bytes, to_host_bytes, to_gpu_bytes;
   int64_t n_collectives, n_frees_unknown;
+  bool    overflows;       /* the answer to ZS_OP_UNLESS_OVERFLOW */
 } Ledger;
 
 /* Read the plan's instructions into LEDGER and clear the plan. */

@@ -195,6 +195,37 @@ test_bf16_optimizer (void)
   }
 }
 
+/* An fp16 step that overflows frees its gradients and gathers nothing, and leaves the tensors with
+ * which the plan goes on (Adam's states of ZeRO-1 and 2 among them). */
+static void
+test_overflow_skips_the_step (void)
+{
+  for (int stage = 0; stage <= 2; stage++)
+    for (int contiguous = 0; contiguous < 2; contiguous++) {
+      ZsZeroConfig config = sized_config (stage, 2, AUTO_BUCKET, NEW);
+
+      config.dtype = config.communication_dtype = config.grad_accum_dtype = ZS_DTYPE_FP16;
+      config.contiguous_gradients = contiguous;
+      Fixture fixture = start (&config, 0);
+      int64_t before = fixture.ledger.gpu;
+
+      sized_micro_step (fixture.model, fixture.hooks, fixture.plan, &fixture.ledger, 1, 0, true);
+      fixture.hooks->step (fixture.hooks->self, fixture.plan, 1);
+      fixture.ledger.overflows = true;
+      ledger_reset_peaks (&fixture.ledger);
+      ledger_read (&fixture.ledger, fixture.plan);
+      near (fixture.ledger.gpu, before + (stage > 0 ? 8 * P : 0), SCALARS);
+      CU_ASSERT_TRUE (fixture.ledger.collective_bytes <= 1);
+      sized_micro_step (fixture.model, fixture.hooks, fixture.plan, &fixture.ledger, 2, 0, true);
+      sized_optimizer_step (fixture.hooks, fixture.plan, &fixture.ledger, 2);
+      fixture.ledger.overflows = false;
+      sized_micro_step (fixture.model, fixture.hooks, fixture.plan, &fixture.ledger, 3, 0, true);
+      sized_optimizer_step (fixture.hooks, fixture.plan, &fixture.ledger, 3);
+      near (fixture.ledger.gpu, before + (stage > 0 ? 8 * P : 0), SCALARS);
+      finish (&fixture);
+    }
+}
+
 /* Every configuration ends a step with what it began it with. */
 static void
 test_nothing_leaks (void)
@@ -233,6 +264,7 @@ main (void)
     { "optimizer on the CPU, pageable", test_offload_without_pinning },
     { "stage 0", test_stage_0 },
     { "BF16_Optimizer", test_bf16_optimizer },
+    { "an overflow skips the step", test_overflow_skips_the_step },
     { "a step leaves nothing behind", test_nothing_leaks },
     CU_TEST_INFO_NULL,
   };
