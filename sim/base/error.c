@@ -3,11 +3,11 @@
 
 #include "sim/base/error.h"
 
-G_DEFINE_QUARK (zs-error-quark, zs_error)
+G_DEFINE_QUARK (zs - error - quark, zs_error)
 
 struct ZsErrors {
   GError *kept[ZS_MAX_ERRORS];
-  int     count;
+  int count;
 };
 
 ZsErrors *

@@ -13,40 +13,54 @@
 
 typedef struct {
   const char *name;
-  int64_t     times, per;   /* a unit is times / per of ours */
+  int64_t times, per; /* a unit is times / per of ours */
 } Unit;
 
 #define KIB INT64_C (1024)
 static const Unit BYTES[] = {
-  { "GiB", KIB * KIB * KIB, 1 },       { "GB", 1000000000, 1 },
-  { "MiB", KIB * KIB, 1 },             { "MB", 1000000, 1 },
-  { "KiB", KIB, 1 },                   { "kB", 1000, 1 },
-  { "KB", 1000, 1 },                   { "B", 1, 1 },
-  { "TiB", KIB * KIB * KIB * KIB, 1 }, { "TB", INT64_C (1000000000000), 1 },
+  { "GiB", KIB *KIB *KIB, 1 },
+  { "GB", 1000000000, 1 },
+  { "MiB", KIB *KIB, 1 },
+  { "MB", 1000000, 1 },
+  { "KiB", KIB, 1 },
+  { "kB", 1000, 1 },
+  { "KB", 1000, 1 },
+  { "B", 1, 1 },
+  { "TiB", KIB *KIB *KIB *KIB, 1 },
+  { "TB", INT64_C (1000000000000), 1 },
   { "PB", INT64_C (1000000000000000), 1 },
-  { "PiB", KIB * KIB * KIB * KIB * KIB, 1 },
-  { "byte", 1, 1 },                    { "bytes", 1, 1 },
+  { "PiB", KIB *KIB *KIB *KIB *KIB, 1 },
+  { "byte", 1, 1 },
+  { "bytes", 1, 1 },
 };
 static const Unit RATES[] = {
-  { "GB/s", 1000000000, 1 },          { "GiB/s", KIB * KIB * KIB, 1 },
-  { "Gb/s", 1000000000, 8 },          { "Gbit/s", 1000000000, 8 },
-  { "Gbps", 1000000000, 8 },          { "MB/s", 1000000, 1 },
-  { "MiB/s", KIB * KIB, 1 },          { "Mb/s", 1000000, 8 },
-  { "Mbit/s", 1000000, 8 },           { "Mbps", 1000000, 8 },
+  { "GB/s", 1000000000, 1 },
+  { "GiB/s", KIB *KIB *KIB, 1 },
+  { "Gb/s", 1000000000, 8 },
+  { "Gbit/s", 1000000000, 8 },
+  { "Gbps", 1000000000, 8 },
+  { "MB/s", 1000000, 1 },
+  { "MiB/s", KIB *KIB, 1 },
+  { "Mb/s", 1000000, 8 },
+  { "Mbit/s", 1000000, 8 },
+  { "Mbps", 1000000, 8 },
   { "TB/s", INT64_C (1000000000000), 1 },
-  { "TiB/s", KIB * KIB * KIB * KIB, 1 },
+  { "TiB/s", KIB *KIB *KIB *KIB, 1 },
   { "Tb/s", INT64_C (1000000000000), 8 },
   { "Tbit/s", INT64_C (1000000000000), 8 },
-  { "KiB/s", KIB, 1 },                { "kB/s", 1000, 1 },
-  { "KB/s", 1000, 1 },                { "kb/s", 1000, 8 },
-  { "B/s", 1, 1 },                    { "b/s", 1, 8 },
+  { "KiB/s", KIB, 1 },
+  { "kB/s", 1000, 1 },
+  { "KB/s", 1000, 1 },
+  { "kb/s", 1000, 8 },
+  { "B/s", 1, 1 },
+  { "b/s", 1, 8 },
 };
 static const Unit TIMES[] = {
   { "ps", 1, 1 },
   { "ns", 1000, 1 },
   { "us", ZS_MICROSECOND, 1 },
-  { "µs", ZS_MICROSECOND, 1 },   /* U+00B5 */
-  { "μs", ZS_MICROSECOND, 1 },   /* U+03BC */
+  { "µs", ZS_MICROSECOND, 1 }, /* U+00B5 */
+  { "μs", ZS_MICROSECOND, 1 }, /* U+03BC */
   { "ms", ZS_MILLISECOND, 1 },
   { "s", ZS_SECOND, 1 },
   { "min", 60 * ZS_SECOND, 1 },
@@ -54,9 +68,9 @@ static const Unit TIMES[] = {
 };
 
 typedef struct {
-  bool     negative;
-  uint64_t digits;     /* the first 19 that count */
-  int      exponent;   /* of ten */
+  bool negative;
+  uint64_t digits; /* the first 19 that count */
+  int exponent;    /* of ten */
 } Decimal;
 
 static bool
@@ -89,13 +103,13 @@ read_decimal (const char *text, Decimal *ret_decimal)
     } else if (g_ascii_isdigit (*text)) {
       any = true;
       if (decimal.digits < UINT64_C (1000000000000000000)) {
-        decimal.digits = decimal.digits * 10 + (uint64_t) (*text - '0');
+        decimal.digits = decimal.digits * 10 + (uint64_t)(*text - '0');
         decimal.exponent -= point;
       } else {
         if (!point && decimal.exponent < 10000)
           decimal.exponent++;
         if (*text != '0')
-          decimal.digits |= 1;   /* never exact beyond: keep it from a tie */
+          decimal.digits |= 1; /* never exact beyond: keep it from a tie */
       }
     } else {
       break;
@@ -118,22 +132,22 @@ read_decimal (const char *text, Decimal *ret_decimal)
   return text;
 }
 
-/* DECIMAL * times / per to the nearest whole number; false if it is not below 2^63.  *RET_EXACT (may be
- * NULL) says whether nothing was rounded. */
+/* DECIMAL * times / per to the nearest whole number; false if it is not below 2^63.  *RET_EXACT
+ * (may be NULL) says whether nothing was rounded. */
 static bool
 scale (const Decimal *decimal, int64_t times, int64_t per, int64_t *ret_value, bool *ret_exact)
 {
-  __int128 value = (__int128) decimal->digits * times, divisor = per;   /* below 2^114 */
+  __int128 value = (__int128)decimal->digits * times, divisor = per; /* below 2^114 */
   int exponent = decimal->exponent;
 
   for (; exponent > 0 && value != 0; exponent--) {
-    if (value > ((__int128) 1 << 120))
+    if (value > ((__int128)1 << 120))
       return false;
     value *= 10;
   }
   bool sticky = false;
   for (; exponent < 0; exponent++) {
-    if (divisor > ((__int128) 1 << 120)) {   /* drop digits that are far below one half */
+    if (divisor > ((__int128)1 << 120)) { /* drop digits that are far below one half */
       sticky = sticky || value % 10 != 0;
       value /= 10;
       if (value == 0)
@@ -149,7 +163,7 @@ scale (const Decimal *decimal, int64_t times, int64_t per, int64_t *ret_value, b
     quotient++;
   if (quotient > INT64_MAX)
     return false;
-  *ret_value = decimal->negative ? -(int64_t) quotient : (int64_t) quotient;
+  *ret_value = decimal->negative ? -(int64_t)quotient : (int64_t)quotient;
   if (ret_exact != NULL)
     *ret_exact = exact;
   return true;
@@ -271,8 +285,10 @@ bool
 zs_message_size_parse (const char *text, int64_t *ret_bytes, GError **error)
 {
   static const Unit SHORT[] = {
-    { "", 1, 1 },              { "K", KIB, 1 },
-    { "M", KIB * KIB, 1 },     { "G", KIB * KIB * KIB, 1 },
+    { "", 1, 1 },
+    { "K", KIB, 1 },
+    { "M", KIB * KIB, 1 },
+    { "G", KIB * KIB * KIB, 1 },
     { "T", KIB * KIB * KIB * KIB, 1 },
   };
   Decimal decimal;
@@ -310,7 +326,7 @@ format_number (double value, int decimals, const char *unit)
 static char *
 format_scaled (int64_t value, double base, const char *const *units)
 {
-  double scaled = (double) value;
+  double scaled = (double)value;
 
   /* 999.996 would print as 1000: go on to the next unit */
   while (units[1] != NULL && fabs (scaled) >= base - 0.005) {
@@ -340,7 +356,7 @@ char *
 zs_time_format (ZsTime time)
 {
   static const char *const units[] = { "ps", "ns", "us", "ms", "s", NULL };
-  double scaled = (double) time;
+  double scaled = (double)time;
   int unit = 0;
 
   while (units[unit + 1] != NULL && fabs (scaled) >= 999.95) {

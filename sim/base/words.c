@@ -11,7 +11,7 @@ int
 zs_word_distance (const char *a, const char *b)
 {
   int before[LONGEST + 1], last[LONGEST + 1], row[LONGEST + 1];
-  int n_a = (int) strnlen (a, LONGEST), n_b = (int) strnlen (b, LONGEST);
+  int n_a = (int)strnlen (a, LONGEST), n_b = (int)strnlen (b, LONGEST);
 
   for (int j = 0; j <= n_b; j++)
     last[j] = j;
@@ -39,13 +39,13 @@ zs_nearest_word (const char *word, const char *const *words)
 {
   const char *nearest = NULL;
   int nearest_distance = G_MAXINT;
-  int length = (int) strnlen (word, LONGEST);
+  int length = (int)strnlen (word, LONGEST);
 
   for (; *words != NULL; words++) {
-    int other = (int) strnlen (*words, LONGEST);
+    int other = (int)strnlen (*words, LONGEST);
     int distance = zs_word_distance (word, *words);
     bool begins = MIN (length, other) >= 3
-                  && g_ascii_strncasecmp (word, *words, (gsize) MIN (length, other)) == 0;
+                  && g_ascii_strncasecmp (word, *words, (gsize)MIN (length, other)) == 0;
 
     if (distance < nearest_distance && (distance <= MAX (1, MAX (length, other) / 3) || begins)) {
       nearest = *words;

@@ -10,15 +10,15 @@
 /* A row, and where the origin of the number goes (if the struct keeps it). */
 typedef struct {
   ZsField field;
-  bool    keeps_origin;
-  size_t  origin_offset;
+  bool keeps_origin;
+  size_t origin_offset;
 } GpuField;
 
 #define ORIGIN(member) .keeps_origin = true, .origin_offset = offsetof (ZsGpu, member)
 #define TERA 1e12
 
 static const GpuField FIELDS[] = {
-  { .field = { ZS_FIELD ("name", TEXT, ZsGpu, name), .size = sizeof ((ZsGpu *) 0)->name,
+  { .field = { ZS_FIELD ("name", TEXT, ZsGpu, name), .size = sizeof ((ZsGpu *)0)->name,
                .required = true } },
   { .field = { ZS_FIELD ("sm_count", INT32, ZsGpu, sm_count), .min = 1, .max = 1000,
                .required = true, .help = "streaming multiprocessors" } },
@@ -28,9 +28,11 @@ static const GpuField FIELDS[] = {
   { .field = { ZS_FIELD ("memory_rate", RATE, ZsGpu, memory_rate), .min = 1000000000,
                .max = INT64_C (100000000000000), .required = true } },
   { .field = { ZS_FIELD ("l2", BYTES, ZsGpu, l2_bytes), .max = INT64_C (1) << 32 } },
-  { .field = { ZS_FIELD ("fp32_tflops", NUMBER, ZsGpu, fp32_flops), .high = 1e5, .required = true } },
+  { .field = { ZS_FIELD ("fp32_tflops", NUMBER, ZsGpu, fp32_flops), .high = 1e5,
+               .required = true } },
   { .field = { ZS_FIELD ("tf32_tflops", NUMBER, ZsGpu, tf32_flops), .high = 1e5 } },
-  { .field = { ZS_FIELD ("fp16_tflops", NUMBER, ZsGpu, fp16_flops), .high = 1e5, .required = true } },
+  { .field = { ZS_FIELD ("fp16_tflops", NUMBER, ZsGpu, fp16_flops), .high = 1e5,
+               .required = true } },
   { .field = { ZS_FIELD ("bf16_tflops", NUMBER, ZsGpu, bf16_flops), .high = 1e5, .required = true,
                .help = "0: not in hardware" } },
   { .field = { ZS_FIELD ("p2p_over_pcie", BOOL, ZsGpu, p2p_over_pcie), .required = true } },
@@ -69,11 +71,13 @@ static bool
 read_links (const ZsNode *root, ZsGpu *gpu, ZsErrors *errors)
 {
   static const ZsField pcie[] = {
-    { ZS_FIELD ("generation", INT32, ZsGpu, pcie_generation), .min = 1, .max = 7, .required = true },
+    { ZS_FIELD ("generation", INT32, ZsGpu, pcie_generation), .min = 1, .max = 7,
+      .required = true },
     { ZS_FIELD ("width", INT32, ZsGpu, pcie_width), .min = 1, .max = 32, .required = true },
   };
   static const ZsField nvlink[] = {
-    { ZS_FIELD ("generation", INT32, ZsGpu, nvlink_generation), .min = 1, .max = 9, .required = true },
+    { ZS_FIELD ("generation", INT32, ZsGpu, nvlink_generation), .min = 1, .max = 9,
+      .required = true },
     { ZS_FIELD ("links", INT32, ZsGpu, nvlink_links), .min = 1, .max = 64, .required = true },
   };
   const ZsNode *node = zs_node_get (root, "pcie");
@@ -97,8 +101,9 @@ read_capability (const ZsNode *node, int *ret_capability, ZsErrors *errors)
 
   if (!g_ascii_isdigit (text[0]) || major > 99 || *end != '.' || !g_ascii_isdigit (end[1])
       || end[2] != '\0')
-    return zs_node_fail (node, errors, "'compute_capability' must be as 8.0 or 12.0, not '%.20s'", text);
-  *ret_capability = (int) major * 10 + (end[1] - '0');
+    return zs_node_fail (node, errors, "'compute_capability' must be as 8.0 or 12.0, not '%.20s'",
+                         text);
+  *ret_capability = (int)major * 10 + (end[1] - '0');
   return true;
 }
 
@@ -121,7 +126,7 @@ read_field (const GpuField *row, const ZsNode *node, ZsGpu *gpu, ZsErrors *error
     node = value;
   }
   if (row->keeps_origin)
-    *(ZsOrigin *) ((char *) gpu + row->origin_offset) = (ZsOrigin) origin;
+    *(ZsOrigin *)((char *)gpu + row->origin_offset) = (ZsOrigin)origin;
   if (strcmp (row->field.key, "compute_capability") == 0)
     return read_capability (node, &gpu->compute_capability, errors);
   return zs_schema_read_field (node, &row->field, gpu, errors);

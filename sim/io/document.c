@@ -8,16 +8,16 @@
 #include "sim/base/units.h"
 #include "sim/io/file.h"
 
-#define BLOCK_NODES 64   /* nodes are made in blocks of so many */
-#define LARGE 32         /* a mapping of more keys has an index */
+#define BLOCK_NODES 64 /* nodes are made in blocks of so many */
+#define LARGE 32       /* a mapping of more keys has an index */
 
 struct ZsDocument {
-  const char   *file;
-  ZsNode       *root;
-  GPtrArray    *blocks;    /* of BLOCK_NODES nodes */
-  int           n_nodes;
+  const char *file;
+  ZsNode *root;
+  GPtrArray *blocks; /* of BLOCK_NODES nodes */
+  int n_nodes;
   GStringChunk *text;
-  GPtrArray    *taken;     /* ZsDocument */
+  GPtrArray *taken; /* ZsDocument */
 };
 
 ZsDocument *
@@ -28,7 +28,7 @@ zs_document_new (const char *file)
   document->text = g_string_chunk_new (1024);
   document->file = g_string_chunk_insert (document->text, file);
   document->blocks = g_ptr_array_new_with_free_func (g_free);
-  document->taken = g_ptr_array_new_with_free_func ((GDestroyNotify) zs_document_free);
+  document->taken = g_ptr_array_new_with_free_func ((GDestroyNotify)zs_document_free);
   return document;
 }
 
@@ -92,8 +92,8 @@ zs_document_check_text (const char *file, const char **text, gsize *length, GErr
   const char *bad;
 
   if (*length > ZS_DOCUMENT_MAX_BYTES) {
-    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: larger than %d MiB: not a settings file", file,
-                 ZS_DOCUMENT_MAX_BYTES >> 20);
+    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: larger than %d MiB: not a settings file",
+                 file, ZS_DOCUMENT_MAX_BYTES >> 20);
     return false;
   }
   if (*length >= 3 && memcmp (*text, "\xef\xbb\xbf", 3) == 0) {
@@ -105,11 +105,11 @@ zs_document_check_text (const char *file, const char **text, gsize *length, GErr
     return false;
   }
 
-  bool valid = g_utf8_validate_len (*text, *length, &bad);   /* stops at a NUL too */
+  bool valid = g_utf8_validate_len (*text, *length, &bad); /* stops at a NUL too */
 
   if (valid)
     for (bad = *text; bad < *text + *length; bad++)
-      if (((unsigned char) *bad < 0x20 && strchr ("\t\n\r\f", *bad) == NULL) || *bad == 0x7f) {
+      if (((unsigned char)*bad < 0x20 && strchr ("\t\n\r\f", *bad) == NULL) || *bad == 0x7f) {
         valid = false;
         break;
       }
@@ -117,7 +117,7 @@ zs_document_check_text (const char *file, const char **text, gsize *length, GErr
     int line = 1, column = 1;
 
     for (const char *at = *text; at < bad; at++) {
-      column += ((unsigned char) *at & 0xc0) != 0x80;   /* count characters, not bytes */
+      column += ((unsigned char)*at & 0xc0) != 0x80; /* count characters, not bytes */
       if (*at == '\n') {
         line++;
         column = 1;
@@ -125,7 +125,7 @@ zs_document_check_text (const char *file, const char **text, gsize *length, GErr
     }
     g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT,
                  "%s:%d:%d: byte 0x%02x is not text in UTF-8; is this a binary file?", file, line,
-                 column, (unsigned char) *bad);
+                 column, (unsigned char)*bad);
     return false;
   }
   for (gsize i = 0; i < *length; i++)
@@ -165,7 +165,7 @@ zs_document_scalar (ZsDocument *document, int line, int column, const char *text
 
   if (node == NULL)
     return NULL;
-  node->text = g_string_chunk_insert_len (document->text, text, (gssize) length);
+  node->text = g_string_chunk_insert_len (document->text, text, (gssize)length);
   node->quoted = quoted;
   return node;
 }
@@ -203,10 +203,10 @@ add_pair (ZsNode *mapping, ZsNode *key, ZsNode *value)
   if (mapping->n_items == LARGE) {
     mapping->index = g_hash_table_new (g_str_hash, g_str_equal);
     for (int i = 0; i < LARGE - 1; i++)
-      g_hash_table_insert (mapping->index, (char *) mapping->keys[i]->text, GINT_TO_POINTER (i + 1));
+      g_hash_table_insert (mapping->index, (char *)mapping->keys[i]->text, GINT_TO_POINTER (i + 1));
   }
   if (mapping->index != NULL)
-    g_hash_table_insert (mapping->index, (char *) key->text, GINT_TO_POINTER (mapping->n_items));
+    g_hash_table_insert (mapping->index, (char *)key->text, GINT_TO_POINTER (mapping->n_items));
 }
 
 bool

@@ -52,9 +52,9 @@ zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_len
       ok = fail (error, path, g_strerror (errno));
     if (n <= 0)
       break;
-    if (text->len + (gsize) n > max_bytes) {
-      g_autofree char *what
-        = g_strdup_printf ("larger than %" G_GSIZE_FORMAT " MiB", max_bytes >> 20);
+    if (text->len + (gsize)n > max_bytes) {
+      g_autofree char *what =
+          g_strdup_printf ("larger than %" G_GSIZE_FORMAT " MiB", max_bytes >> 20);
 
       ok = fail (error, path, what);
       break;
@@ -153,7 +153,7 @@ zs_file_writer_commit (ZsFileWriter *writer, GError **error)
 bool
 zs_file_write (const char *path, const char *text, gssize length, GError **error)
 {
-  gsize n = length < 0 ? strlen (text) : (gsize) length;
+  gsize n = length < 0 ? strlen (text) : (gsize)length;
 
   if (strcmp (path, "-") == 0) {
     if (fwrite (text, 1, n, stdout) != n || fflush (stdout) != 0)

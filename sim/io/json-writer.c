@@ -9,12 +9,12 @@
 #define MAX_DEPTH 32
 
 struct ZsJsonWriter {
-  GString *out;       /* borrowed, or the buffer of file */
-  FILE    *file;
-  int      indent, depth;
-  int      compact_from;       /* depth from which all is on one line; MAX_DEPTH: none */
-  bool     compact_next;
-  bool     is_array[MAX_DEPTH + 1], any[MAX_DEPTH + 1];
+  GString *out; /* borrowed, or the buffer of file */
+  FILE *file;
+  int indent, depth;
+  int compact_from; /* depth from which all is on one line; MAX_DEPTH: none */
+  bool compact_next;
+  bool is_array[MAX_DEPTH + 1], any[MAX_DEPTH + 1];
 };
 
 ZsJsonWriter *
@@ -68,7 +68,7 @@ append_string (GString *out, const char *text)
     text = repaired = g_utf8_make_valid (text, -1);
   g_string_append_c (out, '"');
   for (; *text != '\0'; text++) {
-    unsigned char c = (unsigned char) *text;
+    unsigned char c = (unsigned char)*text;
 
     switch (c) {
     case '"':
@@ -90,7 +90,7 @@ append_string (GString *out, const char *text)
       if (c < 0x20 || c == 0x7f)
         g_string_append_printf (out, "\\u%04x", c);
       else
-        g_string_append_c (out, (char) c);
+        g_string_append_c (out, (char)c);
     }
   }
   g_string_append_c (out, '"');
@@ -220,7 +220,7 @@ zs_json_number (ZsJsonWriter *writer, const char *key, double value)
 void
 zs_json_fixed (ZsJsonWriter *writer, const char *key, int64_t value, int decimals)
 {
-  uint64_t size = value < 0 ? -(uint64_t) value : (uint64_t) value, unit = 1;
+  uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value, unit = 1;
 
   g_assert (decimals >= 0 && decimals <= 18);
   for (int i = 0; i < decimals; i++)

@@ -15,7 +15,11 @@ zs_schema_word_list (const char *const *words)
   GString *text = g_string_new (NULL);
 
   for (int i = 0; words[i] != NULL; i++)
-    g_string_append_printf (text, "%s%s", i == 0 ? "" : words[i + 1] == NULL ? " or " : ", ", words[i]);
+    g_string_append_printf (text, "%s%s",
+                            i == 0                 ? ""
+                            : words[i + 1] == NULL ? " or "
+                                                   : ", ",
+                            words[i]);
   return g_string_free (text, FALSE);
 }
 
@@ -28,7 +32,8 @@ zs_schema_unknown_key (const ZsNode *key, const char *what, const char *const *w
   if (*hint == '\0') {
     g_autofree char *list = zs_schema_word_list (words);
 
-    return zs_node_fail (key, errors, "unknown key '%.60s' in %s; known are %s", key->text, what, list);
+    return zs_node_fail (key, errors, "unknown key '%.60s' in %s; known are %s", key->text, what,
+                         list);
   }
   return zs_node_fail (key, errors, "unknown key '%.60s' in %s%s", key->text, what, hint);
 }
@@ -36,10 +41,11 @@ zs_schema_unknown_key (const ZsNode *key, const char *what, const char *const *w
 static const char *
 limit_text (const ZsField *field, int64_t limit, char *buffer, size_t size)
 {
-  g_autofree char *text = field->type == ZS_FIELD_BYTES   ? zs_bytes_format (limit)
-                          : field->type == ZS_FIELD_RATE  ? zs_rate_format (limit)
-                          : field->type == ZS_FIELD_TIME  ? zs_time_format (limit)
-                                                          : g_strdup_printf ("%" G_GINT64_FORMAT, limit);
+  g_autofree char *text = field->type == ZS_FIELD_BYTES  ? zs_bytes_format (limit)
+                          : field->type == ZS_FIELD_RATE ? zs_rate_format (limit)
+                          : field->type == ZS_FIELD_TIME
+                              ? zs_time_format (limit)
+                              : g_strdup_printf ("%" G_GINT64_FORMAT, limit);
 
   g_strlcpy (buffer, text, size);
   return buffer;
@@ -82,7 +88,8 @@ wrong_type (const ZsNode *node, const ZsField *field, const char *wanted, ZsErro
 {
   if (node->kind == ZS_NODE_SCALAR)
     return zs_node_fail (node, errors, "'%s' must be %s, not %s%.40s%s", field->key, wanted,
-                         node->quoted ? "the string \"" : "'", node->text, node->quoted ? "\"" : "'");
+                         node->quoted ? "the string \"" : "'", node->text,
+                         node->quoted ? "\"" : "'");
   return zs_node_fail (node, errors, "'%s' must be %s, not %s", field->key, wanted,
                        zs_node_describe (node));
 }
@@ -107,7 +114,7 @@ read_with_unit (const ZsNode *node, const ZsField *field, int64_t *ret_value, Zs
 bool
 zs_schema_read_field (const ZsNode *node, const ZsField *field, void *dest, ZsErrors *errors)
 {
-  void *slot = (char *) dest + field->offset;
+  void *slot = (char *)dest + field->offset;
   int64_t integer;
   double number;
 
@@ -115,15 +122,15 @@ zs_schema_read_field (const ZsNode *node, const ZsField *field, void *dest, ZsEr
   case ZS_FIELD_MAPPING:
     if (node->kind != ZS_NODE_MAPPING)
       return wrong_type (node, field, "a mapping", errors);
-    *(const ZsNode **) slot = node;
+    *(const ZsNode **)slot = node;
     return true;
   case ZS_FIELD_LIST:
     if (node->kind != ZS_NODE_SEQUENCE)
       return wrong_type (node, field, "a list", errors);
-    *(const ZsNode **) slot = node;
+    *(const ZsNode **)slot = node;
     return true;
   case ZS_FIELD_NODE:
-    *(const ZsNode **) slot = node;
+    *(const ZsNode **)slot = node;
     return true;
   case ZS_FIELD_IGNORED:
     return true;
@@ -140,12 +147,12 @@ zs_schema_read_field (const ZsNode *node, const ZsField *field, void *dest, ZsEr
     if (!check_range (node, field, integer, errors))
       return false;
     if (field->type == ZS_FIELD_INT) {
-      *(int64_t *) slot = integer;
+      *(int64_t *)slot = integer;
       return true;
     }
     if (integer > G_MAXINT32 || integer < G_MININT32)
       return zs_node_fail (node, errors, "'%s' is too large: '%.40s'", field->key, node->text);
-    *(int *) slot = (int) integer;
+    *(int *)slot = (int)integer;
     return true;
   case ZS_FIELD_BOOL:
     if (!zs_node_bool (node, slot))
@@ -159,13 +166,12 @@ zs_schema_read_field (const ZsNode *node, const ZsField *field, void *dest, ZsEr
 
       g_ascii_formatd (low, sizeof low, "%.6g", field->low);
       g_ascii_formatd (high, sizeof high, "%.6g", field->high);
-      return field->high != 0
-               ? zs_node_fail (node, errors, "'%s' must be %s to %s, not '%.40s'", field->key, low,
-                               high, node->text)
-               : zs_node_fail (node, errors, "'%s' must be at least %s, not '%.40s'", field->key, low,
-                               node->text);
+      return field->high != 0 ? zs_node_fail (node, errors, "'%s' must be %s to %s, not '%.40s'",
+                                              field->key, low, high, node->text)
+                              : zs_node_fail (node, errors, "'%s' must be at least %s, not '%.40s'",
+                                              field->key, low, node->text);
     }
-    *(double *) slot = number;
+    *(double *)slot = number;
     return true;
   case ZS_FIELD_BYTES:
   case ZS_FIELD_RATE:
@@ -174,11 +180,11 @@ zs_schema_read_field (const ZsNode *node, const ZsField *field, void *dest, ZsEr
   case ZS_FIELD_TEXT:
     if (strlen (node->text) >= field->size)
       return zs_node_fail (node, errors, "'%s' is longer than %d bytes", field->key,
-                           (int) field->size - 1);
+                           (int)field->size - 1);
     g_strlcpy (slot, node->text, field->size);
     return true;
   case ZS_FIELD_STRING:
-    *(const char **) slot = node->text;
+    *(const char **)slot = node->text;
     return true;
   case ZS_FIELD_WORD:
     return read_word (node, field, slot, errors);
@@ -192,8 +198,8 @@ zs_schema_read_field (const ZsNode *node, const ZsField *field, void *dest, ZsEr
 }
 
 bool
-zs_schema_read (const ZsNode *node, const char *what, const ZsField *fields, int n_fields, void *dest,
-                const ZsNode **given, ZsErrors *errors)
+zs_schema_read (const ZsNode *node, const char *what, const ZsField *fields, int n_fields,
+                void *dest, const ZsNode **given, ZsErrors *errors)
 {
   bool ok = true;
 

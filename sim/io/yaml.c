@@ -1,8 +1,8 @@
 /* yaml.c: YAML text to a document, with libyaml's parser.  SPDX-License-Identifier: MIT
  *
- * What a settings file needs of YAML 1.2: mappings with scalar keys, sequences, scalars, anchors and
- * aliases (copied; an alias inside its own anchor is an error), merge keys ("<<: *base").  Tags are
- * refused, but for !!str; one document a file. */
+ * What a settings file needs of YAML 1.2: mappings with scalar keys, sequences, scalars, anchors
+ * and aliases (copied; an alias inside its own anchor is an error), merge keys ("<<: *base").  Tags
+ * are refused, but for !!str; one document a file. */
 #include "config.h"
 
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "sim/io/document.h"
 
 typedef struct {
-  ZsDocument   *document;
-  const char   *file;
+  ZsDocument *document;
+  const char *file;
   yaml_parser_t parser;
-  GHashTable   *anchors;   /* name to ZsNode */
+  GHashTable *anchors; /* name to ZsNode */
 } Reader;
 
 static bool
@@ -57,15 +57,15 @@ static bool
 remember (Reader *reader, const yaml_char_t *anchor, ZsNode *node)
 {
   if (anchor != NULL)
-    g_hash_table_replace (reader->anchors, g_strdup ((const char *) anchor), node);
+    g_hash_table_replace (reader->anchors, g_strdup ((const char *)anchor), node);
   return true;
 }
 
 static bool
 check_tag (Reader *reader, const yaml_event_t *event, const yaml_char_t *tag, GError **error)
 {
-  if (tag == NULL || strcmp ((const char *) tag, "!") == 0
-      || strcmp ((const char *) tag, YAML_STR_TAG) == 0)
+  if (tag == NULL || strcmp ((const char *)tag, "!") == 0
+      || strcmp ((const char *)tag, YAML_STR_TAG) == 0)
     return true;
   return fail_at (reader, event->start_mark, error, "tags such as '%s' are not used here", tag);
 }
@@ -75,10 +75,10 @@ static ZsNode *read_node (Reader *reader, const yaml_event_t *event, int depth, 
 static ZsNode *
 read_scalar (Reader *reader, const yaml_event_t *event, GError **error)
 {
-  const char *text = (const char *) event->data.scalar.value;
+  const char *text = (const char *)event->data.scalar.value;
   size_t length = event->data.scalar.length;
-  bool quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE
-                || event->data.scalar.tag != NULL;
+  bool quoted =
+      event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || event->data.scalar.tag != NULL;
 
   if (!check_tag (reader, event, event->data.scalar.tag, error))
     return NULL;
@@ -87,9 +87,9 @@ read_scalar (Reader *reader, const yaml_event_t *event, GError **error)
     return NULL;
   }
 
-  ZsNode *node
-    = zs_document_scalar (reader->document, (int) event->start_mark.line + 1,
-                          (int) event->start_mark.column + 1, text, length, quoted, error);
+  ZsNode *node =
+      zs_document_scalar (reader->document, (int)event->start_mark.line + 1,
+                          (int)event->start_mark.column + 1, text, length, quoted, error);
 
   if (node != NULL)
     remember (reader, event->data.scalar.anchor, node);
@@ -124,7 +124,8 @@ merge (ZsDocument *document, ZsNode *mapping, const ZsNode *from, GError **error
 {
   if (from->kind == ZS_NODE_SEQUENCE) {
     for (int i = 0; i < from->n_items; i++)
-      if (from->items[i]->kind != ZS_NODE_MAPPING || !merge (document, mapping, from->items[i], error))
+      if (from->items[i]->kind != ZS_NODE_MAPPING
+          || !merge (document, mapping, from->items[i], error))
         return (error != NULL && *error != NULL)
                || zs_node_error (from, error, "'<<' takes mappings");
     return true;
@@ -210,17 +211,19 @@ read_node (Reader *reader, const yaml_event_t *event, int depth, GError **error)
   bool is_mapping = event->type == YAML_MAPPING_START_EVENT;
 
   if (!check_tag (reader, event,
-                  is_mapping ? event->data.mapping_start.tag : event->data.sequence_start.tag, error))
+                  is_mapping ? event->data.mapping_start.tag : event->data.sequence_start.tag,
+                  error))
     return NULL;
-  node = zs_document_node (reader->document, is_mapping ? ZS_NODE_MAPPING : ZS_NODE_SEQUENCE,
-                           (int) event->start_mark.line + 1, (int) event->start_mark.column + 1,
-                           error);
+  node =
+      zs_document_node (reader->document, is_mapping ? ZS_NODE_MAPPING : ZS_NODE_SEQUENCE,
+                        (int)event->start_mark.line + 1, (int)event->start_mark.column + 1, error);
   if (node == NULL)
     return NULL;
   ok = is_mapping ? read_mapping (reader, node, depth + 1, error)
                   : read_sequence (reader, node, depth + 1, error);
   if (ok)
-    remember (reader, is_mapping ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
+    remember (reader,
+              is_mapping ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
               node);
   return ok ? node : NULL;
 }
@@ -256,7 +259,7 @@ zs_yaml_parse (const char *file, const char *text, gsize length, GError **error)
   if (!yaml_parser_initialize (&reader.parser))
     g_error ("out of memory");
   yaml_parser_set_encoding (&reader.parser, YAML_UTF8_ENCODING);
-  yaml_parser_set_input_string (&reader.parser, (const unsigned char *) text, length);
+  yaml_parser_set_input_string (&reader.parser, (const unsigned char *)text, length);
   if (expect (&reader, YAML_STREAM_START_EVENT, error)
       && expect (&reader, YAML_DOCUMENT_START_EVENT, error) && next (&reader, &event, error)) {
     ZsNode *root = read_node (&reader, &event, 0, error);

@@ -22,23 +22,25 @@ static const Kind KINDS[] = {
 };
 
 struct ZsCatalogue {
-  char   *datadir, *models;
-  GMutex  lock;
-  GArray *entries[ZS_N_CATALOGUES];   /* ZsCatalogueEntry; NULL: not read yet */
-  GHashTable *singles[ZS_N_CATALOGUES];   /* name to ZsCatalogueEntry: asked for by their exact names */
+  char *datadir, *models;
+  GMutex lock;
+  GArray *entries[ZS_N_CATALOGUES]; /* ZsCatalogueEntry; NULL: not read yet */
+  GHashTable
+      *singles[ZS_N_CATALOGUES]; /* name to ZsCatalogueEntry: asked for by their exact names */
 };
 
 static void
 clear_entry (ZsCatalogueEntry *entry)
 {
-  g_free ((char *) entry->name);
-  g_free ((char *) entry->path);
-  g_free ((char *) entry->error);
-  g_free ((gpointer) entry->aliases);
-  zs_document_free ((ZsDocument *) entry->document);
+  g_free ((char *)entry->name);
+  g_free ((char *)entry->path);
+  g_free ((char *)entry->error);
+  g_free ((gpointer)entry->aliases);
+  zs_document_free ((ZsDocument *)entry->document);
 }
 
-/* Where the program was installed; if it was moved, or runs where it was built, near the program. */
+/* Where the program was installed; if it was moved, or runs where it was built, near the program.
+ */
 static char *
 usual_place (void)
 {
@@ -103,7 +105,8 @@ zs_catalogue_kind_name (ZsCatalogueKind kind)
   return KINDS[kind].name;
 }
 
-/* Letters and digits of NAME in lower case, "gb" and "gib" after a digit as "g", no vendor in front. */
+/* Letters and digits of NAME in lower case, "gb" and "gib" after a digit as "g", no vendor in
+ * front. */
 static char *
 normalise (const char *name)
 {
@@ -115,13 +118,13 @@ normalise (const char *name)
       g_string_append_c (text, g_ascii_tolower (*name));
   for (int i = 0; vendors[i] != NULL; i++)
     if (g_str_has_prefix (text->str, vendors[i]) && text->len > strlen (vendors[i]))
-      g_string_erase (text, 0, (gssize) strlen (vendors[i]));
+      g_string_erase (text, 0, (gssize)strlen (vendors[i]));
   for (gsize i = 1; i < text->len; i++)
     if (g_ascii_isdigit (text->str[i - 1]) && text->str[i] == 'g') {
       if (strncmp (text->str + i, "gib", 3) == 0)
-        g_string_erase (text, (gssize) i + 1, 2);
+        g_string_erase (text, (gssize)i + 1, 2);
       else if (strncmp (text->str + i, "gb", 2) == 0)
-        g_string_erase (text, (gssize) i + 1, 1);
+        g_string_erase (text, (gssize)i + 1, 1);
     }
   return g_string_free (text, FALSE);
 }
@@ -184,7 +187,8 @@ find_single (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *name)
     return NULL;
   g_mutex_lock (&catalogue->lock);
   if (catalogue->singles[kind] == NULL)
-    catalogue->singles[kind] = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) free_entry);
+    catalogue->singles[kind] =
+        g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)free_entry);
   entry = g_hash_table_lookup (catalogue->singles[kind], lower);
   if (entry == NULL) {
     g_autofree char *file = g_strconcat (lower, KINDS[kind].suffix, NULL);
@@ -204,7 +208,7 @@ find_single (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *name)
 static int
 compare_entries (const void *a, const void *b)
 {
-  return strcmp (((const ZsCatalogueEntry *) a)->name, ((const ZsCatalogueEntry *) b)->name);
+  return strcmp (((const ZsCatalogueEntry *)a)->name, ((const ZsCatalogueEntry *)b)->name);
 }
 
 static GArray *
@@ -215,7 +219,7 @@ read_folder (const ZsCatalogue *catalogue, const Kind *kind)
   GDir *dir = g_dir_open (folder, 0, NULL);
   const char *file;
 
-  g_array_set_clear_func (entries, (GDestroyNotify) clear_entry);
+  g_array_set_clear_func (entries, (GDestroyNotify)clear_entry);
   while (dir != NULL && (file = g_dir_read_name (dir)) != NULL)
     if (g_str_has_suffix (file, kind->suffix) && file[0] != '.') {
       ZsCatalogueEntry entry = read_entry (folder, file, kind->suffix);
@@ -236,8 +240,8 @@ zs_catalogue_list (ZsCatalogue *catalogue, ZsCatalogueKind kind, int *ret_n)
     catalogue->entries[kind] = read_folder (catalogue, &KINDS[kind]);
   GArray *entries = catalogue->entries[kind];
   g_mutex_unlock (&catalogue->lock);
-  *ret_n = (int) entries->len;
-  return (const ZsCatalogueEntry *) entries->data;
+  *ret_n = (int)entries->len;
+  return (const ZsCatalogueEntry *)entries->data;
 }
 
 static bool
@@ -264,19 +268,19 @@ not_found (const ZsCatalogueEntry *entries, int n_entries, ZsCatalogueKind kind,
 
   if (n_entries == 0) {
     g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT,
-                 "no %s '%.60s': there are none in %s/%s; is ZEROSIM_DATADIR right?", KINDS[kind].name,
-                 name, datadir, KINDS[kind].folder);
+                 "no %s '%.60s': there are none in %s/%s; is ZEROSIM_DATADIR right?",
+                 KINDS[kind].name, name, datadir, KINDS[kind].folder);
     g_ptr_array_free (words, TRUE);
     return;
   }
   for (int i = 0; i < n_entries; i++)
-    g_ptr_array_add (words, (char *) entries[i].name);
+    g_ptr_array_add (words, (char *)entries[i].name);
   for (int i = 0; i < n_entries; i++)
     for (int j = 0; entries[i].aliases[j] != NULL; j++)
-      g_ptr_array_add (words, (char *) entries[i].aliases[j]);
+      g_ptr_array_add (words, (char *)entries[i].aliases[j]);
   g_ptr_array_add (words, NULL);
 
-  g_autofree char *hint = zs_nearest_hint (name, (const char *const *) words->pdata);
+  g_autofree char *hint = zs_nearest_hint (name, (const char *const *)words->pdata);
 
   g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "no %s '%.60s'%s%s", KINDS[kind].name, name, hint,
                *hint == '\0' ? "; `zerosim list` shows what there is" : "");
@@ -287,7 +291,8 @@ const ZsCatalogueEntry *
 zs_catalogue_find (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *name, const char *form,
                    bool *ret_open, GError **error)
 {
-  const ZsCatalogueEntry *single = find_single (catalogue, kind, name);   /* a name goes before all aliases */
+  const ZsCatalogueEntry *single =
+      find_single (catalogue, kind, name); /* a name goes before all aliases */
 
   if (single != NULL && single->document == NULL) {
     g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s", single->error);
@@ -325,8 +330,8 @@ zs_catalogue_find (ZsCatalogue *catalogue, ZsCatalogueKind kind, const char *nam
   if (n_found == 0)
     not_found (entries, n_entries, kind, name, catalogue->datadir, error);
   else if (found == NULL)
-    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s '%.60s' may be any of %s", KINDS[kind].name, name,
-                 all->str);
+    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s '%.60s' may be any of %s", KINDS[kind].name,
+                 name, all->str);
   else if (found->document == NULL) {
     g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s", found->error);
     found = NULL;

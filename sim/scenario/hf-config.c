@@ -11,12 +11,12 @@
 typedef enum { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3 } Family;
 
 typedef struct {
-  const char *type;           /* model_type */
+  const char *type; /* model_type */
   const char *architecture;
-  Family      family;
+  Family family;
   /* where config.json says nothing, from the configuration class of transformers; 0: no default */
-  int64_t     n_kv_heads;     /* 0: as many as heads */
-  int64_t     head_dim;       /* 0: hidden / heads */
+  int64_t n_kv_heads; /* 0: as many as heads */
+  int64_t head_dim;   /* 0: hidden / heads */
 } Architecture;
 
 static const Architecture ARCHITECTURES[] = {
@@ -36,8 +36,9 @@ static const struct {
   { "deepseek_v2", "it is a mixture of experts with latent attention" },
   { "deepseek_v3", "it is a mixture of experts with latent attention" },
   { "gpt_oss", "it is a mixture of experts" },
-  { "qwen", "its first generation is not in transformers; llama-7b with vocabulary 151936 and qkv_bias "
-            "has its dimensions" },
+  { "qwen",
+    "its first generation is not in transformers; llama-7b with vocabulary 151936 and qkv_bias "
+    "has its dimensions" },
   { "gemma", "its norms and its embedding differ; llama-3.2-3b stands near gemma-2b" },
   { "gemma2", "its norms and its attention differ; llama-3.1-8b stands near gemma-2-9b" },
   { "gemma3", "its norms and its attention differ; llama-3.1-8b stands near gemma-3-12b" },
@@ -60,7 +61,7 @@ static const struct {
 
 typedef struct {
   int64_t hidden, intermediate, n_layers, n_heads, n_kv_heads, head_dim, vocabulary, max_position;
-  bool    tied, attention_bias, qkv_bias, mlp_bias, use_sliding_window;
+  bool tied, attention_bias, qkv_bias, mlp_bias, use_sliding_window;
   int64_t sliding_window;
   const char *dtype;
 } Values;
@@ -68,16 +69,20 @@ typedef struct {
 #define LARGEST (1 << 20)
 static const ZsField FIELDS[] = {
   { ZS_FIELD ("hidden_size", INT, Values, hidden), .min = 1, .max = LARGEST, .required = true },
-  { ZS_FIELD ("intermediate_size", INT, Values, intermediate), .min = 1, .max = 4 * LARGEST, .required = true },
-  { ZS_FIELD ("num_hidden_layers", INT, Values, n_layers), .min = 1, .max = 4096, .required = true },
-  { ZS_FIELD ("num_attention_heads", INT, Values, n_heads), .min = 1, .max = 4096, .required = true },
+  { ZS_FIELD ("intermediate_size", INT, Values, intermediate), .min = 1, .max = 4 * LARGEST,
+    .required = true },
+  { ZS_FIELD ("num_hidden_layers", INT, Values, n_layers), .min = 1, .max = 4096,
+    .required = true },
+  { ZS_FIELD ("num_attention_heads", INT, Values, n_heads), .min = 1, .max = 4096,
+    .required = true },
   { ZS_FIELD ("num_key_value_heads", INT, Values, n_kv_heads), .min = 1, .max = 4096 },
   { ZS_FIELD ("head_dim", INT, Values, head_dim), .min = 1, .max = 4096 },
-  { ZS_FIELD ("vocab_size", INT, Values, vocabulary), .min = 1, .max = 16 * LARGEST, .required = true },
+  { ZS_FIELD ("vocab_size", INT, Values, vocabulary), .min = 1, .max = 16 * LARGEST,
+    .required = true },
   { ZS_FIELD ("max_position_embeddings", INT, Values, max_position), .min = 1 },
   { ZS_FIELD ("tie_word_embeddings", BOOL, Values, tied) },
   { ZS_FIELD ("attention_bias", BOOL, Values, attention_bias) },
-  { ZS_FIELD ("qkv_bias", BOOL, Values, qkv_bias) },   /* ours: Qwen of the first generation */
+  { ZS_FIELD ("qkv_bias", BOOL, Values, qkv_bias) }, /* ours: Qwen of the first generation */
   { ZS_FIELD ("mlp_bias", BOOL, Values, mlp_bias) },
   { ZS_FIELD ("sliding_window", INT, Values, sliding_window) },
   { ZS_FIELD ("use_sliding_window", BOOL, Values, use_sliding_window) },
@@ -107,9 +112,10 @@ zs_shape_parameters (const ZsModelShape *shape)
 static const Architecture *
 find_architecture (const ZsNode *root, ZsErrors *errors)
 {
-  const ZsNode *type = zs_node_get (root, "model_type"), *list = zs_node_get (root, "architectures");
-  const ZsNode *class = list != NULL && list->kind == ZS_NODE_SEQUENCE && list->n_items > 0
-                          ? list->items[0] : NULL;
+  const ZsNode *type = zs_node_get (root, "model_type"),
+               *list = zs_node_get (root, "architectures");
+  const ZsNode *class =
+      list != NULL && list->kind == ZS_NODE_SEQUENCE && list->n_items > 0 ? list->items[0] : NULL;
   const char *words[G_N_ELEMENTS (ARCHITECTURES) + 1] = { NULL };
 
   if (type != NULL && type->kind != ZS_NODE_SCALAR) {
@@ -139,8 +145,10 @@ find_architecture (const ZsNode *root, ZsErrors *errors)
   g_autofree char *known = zs_schema_word_list (words);
   g_autofree char *hint = zs_nearest_hint (node->text, words);
 
-  zs_node_fail (node, errors, "models of type '%.60s' are not simulated; the dense LLaMA-like ones are: "
-                              "%s%s", node->text, known, hint);
+  zs_node_fail (node, errors,
+                "models of type '%.60s' are not simulated; the dense LLaMA-like ones are: "
+                "%s%s",
+                node->text, known, hint);
   return NULL;
 }
 
@@ -149,10 +157,10 @@ read_dtype (const ZsNode *node, const char *text, ZsDtype *ret_dtype, ZsErrors *
 {
   static const struct {
     const char *name;
-    ZsDtype     dtype;
+    ZsDtype dtype;
   } names[] = {
-    { "bfloat16", ZS_DTYPE_BF16 }, { "bf16", ZS_DTYPE_BF16 },    { "float16", ZS_DTYPE_FP16 },
-    { "fp16", ZS_DTYPE_FP16 },     { "half", ZS_DTYPE_FP16 },    { "float32", ZS_DTYPE_FP32 },
+    { "bfloat16", ZS_DTYPE_BF16 }, { "bf16", ZS_DTYPE_BF16 },  { "float16", ZS_DTYPE_FP16 },
+    { "fp16", ZS_DTYPE_FP16 },     { "half", ZS_DTYPE_FP16 },  { "float32", ZS_DTYPE_FP32 },
     { "fp32", ZS_DTYPE_FP32 },     { "float", ZS_DTYPE_FP32 },
   };
 
@@ -163,7 +171,8 @@ read_dtype (const ZsNode *node, const char *text, ZsDtype *ret_dtype, ZsErrors *
       *ret_dtype = names[i].dtype;
       return true;
     }
-  return zs_node_fail (node, errors, "the dtype must be bfloat16, float16 or float32, not '%.40s'", text);
+  return zs_node_fail (node, errors, "the dtype must be bfloat16, float16 or float32, not '%.40s'",
+                       text);
 }
 
 /* What the file asks for and the simulator does not do. */
@@ -176,7 +185,8 @@ note_unmodelled (const ZsNode *root, const Values *values, const Architecture *a
   const ZsNode *dropout = zs_node_get (root, "attention_dropout");
   double fraction = 0;
 
-  if (activation != NULL && activation->kind == ZS_NODE_SCALAR && strcmp (activation->text, "silu") != 0)
+  if (activation != NULL && activation->kind == ZS_NODE_SCALAR
+      && strcmp (activation->text, "silu") != 0)
     zs_notes_add (notes, ZS_NOTE_INFO, "activation", activation,
                   "hidden_act %s is simulated as silu: the same bytes, nearly the same time",
                   activation->text);
@@ -186,9 +196,11 @@ note_unmodelled (const ZsNode *root, const Values *values, const Architecture *a
   if (zs_node_number (dropout, &fraction) && fraction > 0)
     zs_notes_add (notes, ZS_NOTE_INFO, "attention-dropout", dropout,
                   "attention_dropout is simulated as 0");
-  if (values->sliding_window > 0 && (values->use_sliding_window || architecture->family == FAMILY_MISTRAL))
+  if (values->sliding_window > 0
+      && (values->use_sliding_window || architecture->family == FAMILY_MISTRAL))
     zs_notes_add (notes, ZS_NOTE_INFO, "sliding-window", zs_node_get (root, "sliding_window"),
-                  "the sliding window of %" G_GINT64_FORMAT " tokens is simulated as full attention; "
+                  "the sliding window of %" G_GINT64_FORMAT
+                  " tokens is simulated as full attention; "
                   "for sequences that are not longer there is no difference",
                   values->sliding_window);
 }
@@ -211,10 +223,12 @@ zs_hf_config_read (const ZsNode *root, const char *name, ZsHfConfig *ret_config,
   if (architecture == NULL)
     return false;
   if (text_config != NULL)
-    return zs_node_fail (text_config, errors, "models with a text_config (images, sound) are not simulated");
+    return zs_node_fail (text_config, errors,
+                         "models with a text_config (images, sound) are not simulated");
   if (zs_node_get (root, "num_local_experts") != NULL || zs_node_get (root, "num_experts") != NULL)
     return zs_node_fail (root, errors, "mixtures of experts are not simulated");
-  /* Mistral's and Qwen's classes tie nothing by default, LLaMA's neither (tie_word_embeddings False) */
+  /* Mistral's and Qwen's classes tie nothing by default, LLaMA's neither (tie_word_embeddings
+   * False) */
   for (size_t i = 0; i < G_N_ELEMENTS (FIELDS); i++) {
     const ZsNode *node = zs_node_get (root, FIELDS[i].key);
 
@@ -230,14 +244,16 @@ zs_hf_config_read (const ZsNode *root, const char *name, ZsHfConfig *ret_config,
 
     /* "null" means as many as heads in all of them */
     values.n_kv_heads = architecture->n_kv_heads > 0 && given == NULL
-                          ? MIN (architecture->n_kv_heads, values.n_heads) : values.n_heads;
+                            ? MIN (architecture->n_kv_heads, values.n_heads)
+                            : values.n_heads;
   }
   if (values.head_dim == 0) {
     values.head_dim = architecture->head_dim;
     if (values.head_dim == 0 && values.hidden % values.n_heads != 0)
       return zs_node_fail (zs_node_get (root, "hidden_size"), errors,
-                           "hidden_size %" G_GINT64_FORMAT " is no multiple of num_attention_heads %"
-                           G_GINT64_FORMAT, values.hidden, values.n_heads);
+                           "hidden_size %" G_GINT64_FORMAT
+                           " is no multiple of num_attention_heads %" G_GINT64_FORMAT,
+                           values.hidden, values.n_heads);
     if (values.head_dim == 0)
       values.head_dim = values.hidden / values.n_heads;
   }
@@ -246,7 +262,8 @@ zs_hf_config_read (const ZsNode *root, const char *name, ZsHfConfig *ret_config,
 
     return zs_node_fail (node != NULL ? node : root, errors,
                          "num_attention_heads %" G_GINT64_FORMAT " is no multiple of "
-                         "num_key_value_heads %" G_GINT64_FORMAT, values.n_heads, values.n_kv_heads);
+                         "num_key_value_heads %" G_GINT64_FORMAT,
+                         values.n_heads, values.n_kv_heads);
   }
   if (values.dtype != NULL) {
     const ZsNode *node = zs_node_get (root, "torch_dtype");
@@ -261,19 +278,26 @@ zs_hf_config_read (const ZsNode *root, const char *name, ZsHfConfig *ret_config,
   ZsModelShape *shape = &config.shape;
   const ZsNode *own_name = zs_node_get (root, "name");
 
-  *shape = (ZsModelShape) {
-    .hidden = values.hidden, .intermediate = values.intermediate, .n_layers = values.n_layers,
-    .n_heads = values.n_heads, .n_kv_heads = values.n_kv_heads, .head_dim = values.head_dim,
-    .vocabulary = values.vocabulary, .max_position = values.max_position,
+  *shape = (ZsModelShape){
+    .hidden = values.hidden,
+    .intermediate = values.intermediate,
+    .n_layers = values.n_layers,
+    .n_heads = values.n_heads,
+    .n_kv_heads = values.n_kv_heads,
+    .head_dim = values.head_dim,
+    .vocabulary = values.vocabulary,
+    .max_position = values.max_position,
     .tied_embeddings = values.tied,
     .qkv_bias = architecture->family == FAMILY_QWEN2 || values.qkv_bias,
     .qk_norm = architecture->family == FAMILY_QWEN3,
     /* MistralAttention has no biases whatever the file says; Qwen2's are fixed */
-    .attention_bias_all = values.attention_bias
-                          && (architecture->family == FAMILY_LLAMA || architecture->family == FAMILY_QWEN3),
+    .attention_bias_all =
+        values.attention_bias
+        && (architecture->family == FAMILY_LLAMA || architecture->family == FAMILY_QWEN3),
     .mlp_bias = values.mlp_bias && architecture->family == FAMILY_LLAMA,
   };
-  g_strlcpy (shape->name, own_name != NULL && own_name->kind == ZS_NODE_SCALAR ? own_name->text : name,
+  g_strlcpy (shape->name,
+             own_name != NULL && own_name->kind == ZS_NODE_SCALAR ? own_name->text : name,
              sizeof shape->name);
   config.sliding_window = values.sliding_window;
   config.n_parameters = zs_shape_parameters (shape);

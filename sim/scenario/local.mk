@@ -30,6 +30,7 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-internal.h \
   sim/scenario/scenario-measured.c \
   sim/scenario/scenario-model.c \
+  sim/scenario/scenario-software.c \
   sim/scenario/scenario-topology.c \
   sim/scenario/scenario-training.c \
   sim/scenario/scenario.c \

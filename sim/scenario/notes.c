@@ -19,7 +19,7 @@ zs_notes_new (void)
   ZsNotes *notes = g_new0 (ZsNotes, 1);
 
   notes->notes = g_array_new (FALSE, TRUE, sizeof (ZsNote));
-  g_array_set_clear_func (notes->notes, (GDestroyNotify) clear_note);
+  g_array_set_clear_func (notes->notes, (GDestroyNotify)clear_note);
   return notes;
 }
 
@@ -69,7 +69,7 @@ zs_notes_copy (ZsNotes *notes, const ZsNote *note)
 int
 zs_notes_count (const ZsNotes *notes)
 {
-  return (int) notes->notes->len;
+  return (int)notes->notes->len;
 }
 
 const ZsNote *
@@ -103,7 +103,7 @@ zs_settings_new (void)
   ZsSettings *settings = g_new0 (ZsSettings, 1);
 
   settings->rows = g_array_new (FALSE, TRUE, sizeof (ZsSetting));
-  g_array_set_clear_func (settings->rows, (GDestroyNotify) clear_setting);
+  g_array_set_clear_func (settings->rows, (GDestroyNotify)clear_setting);
   return settings;
 }
 
@@ -131,7 +131,7 @@ zs_settings_put (ZsSettings *settings, const char *path, ZsSettingOrigin origin,
   row.path = g_strdup (path);
   row.where = g_strdup (where != NULL ? where : "");
 
-  ZsSetting *before = (ZsSetting *) zs_settings_find (settings, path);
+  ZsSetting *before = (ZsSetting *)zs_settings_find (settings, path);
 
   if (before != NULL) {
     clear_setting (before);
@@ -151,9 +151,11 @@ zs_settings_put_node (ZsSettings *settings, const char *path, const ZsNode *node
     g_string_append (value, node->text);
   else
     for (int i = 0; i < node->n_items; i++)
-      g_string_append_printf (value, "%s%s%s%s", i > 0 ? ", " : "", node->kind == ZS_NODE_MAPPING ? node->keys[i]->text : "",
+      g_string_append_printf (value, "%s%s%s%s", i > 0 ? ", " : "",
+                              node->kind == ZS_NODE_MAPPING ? node->keys[i]->text : "",
                               node->kind == ZS_NODE_MAPPING ? ": " : "",
-                              node->items[i]->kind == ZS_NODE_SCALAR ? node->items[i]->text : "...");
+                              node->items[i]->kind == ZS_NODE_SCALAR ? node->items[i]->text
+                                                                     : "...");
   zs_settings_put (settings, path, node->line > 0 ? ZS_SETTING_GIVEN : ZS_SETTING_FLAG, where, "%s",
                    value->str);
   g_string_free (value, TRUE);
@@ -175,8 +177,8 @@ char *
 zs_setting_origin_text (const ZsSetting *setting)
 {
   static const char *const formats[] = {
-    [ZS_SETTING_GIVEN] = "given at ",        [ZS_SETTING_FLAG] = "given by ",
-    [ZS_SETTING_DEFAULT] = "default of ",    [ZS_SETTING_AUTO] = "resolved from \"auto\": ",
+    [ZS_SETTING_GIVEN] = "given at ",       [ZS_SETTING_FLAG] = "given by ",
+    [ZS_SETTING_DEFAULT] = "default of ",   [ZS_SETTING_AUTO] = "resolved from \"auto\": ",
     [ZS_SETTING_DERIVED] = "follows from ", [ZS_SETTING_CATALOGUE] = "from ",
   };
 

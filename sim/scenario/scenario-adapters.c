@@ -1,11 +1,13 @@
-/* scenario-adapters.c: the sections `training.lora` and `training.fsdp`.  SPDX-License-Identifier: MIT */
+/* scenario-adapters.c: the sections `training.lora` and `training.fsdp`.  SPDX-License-Identifier:
+ * MIT */
 #include "config.h"
 
 #include <string.h>
 
 #include "sim/scenario/scenario-internal.h"
 
-const char *const ZS_DTYPE_WORDS[] = { "bf16", "fp16", "fp32", "bfloat16", "float16", "float32", NULL };
+const char *const ZS_DTYPE_WORDS[] = { "bf16",    "fp16",    "fp32", "bfloat16",
+                                       "float16", "float32", NULL };
 const int ZS_DTYPE_VALUES[] = { ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32,
                                 ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32 };
 
@@ -13,17 +15,18 @@ bool
 zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *ret_dtype_given)
 {
   typedef struct {
-    int64_t       rank;
+    int64_t rank;
     const ZsNode *targets;
-    int           dtype;
-    double        dropout;
+    int dtype;
+    double dropout;
   } Lora;
-  static const char *const linears[] = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
-                                         "down_proj", NULL };
+  static const char *const linears[] = { "q_proj",    "k_proj",  "v_proj",    "o_proj",
+                                         "gate_proj", "up_proj", "down_proj", NULL };
   static const ZsField fields[] = {
     { ZS_FIELD ("rank", INT, Lora, rank), .min = 1, .max = 8192, .required = true },
     { ZS_FIELD ("targets", NODE, Lora, targets) },
-    { ZS_FIELD ("dtype", WORD, Lora, dtype), .words = ZS_DTYPE_WORDS, .word_values = ZS_DTYPE_VALUES },
+    { ZS_FIELD ("dtype", WORD, Lora, dtype), .words = ZS_DTYPE_WORDS,
+      .word_values = ZS_DTYPE_VALUES },
     { ZS_FIELD ("dropout", NUMBER, Lora, dropout), .high = 0.99 },
     { .key = "alpha", .type = ZS_FIELD_IGNORED },
   };
@@ -37,7 +40,8 @@ zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *r
   if (!zs_schema_read (node, "lora", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
     return false;
   zs_reader_record (reader, "training.lora.", fields, G_N_ELEMENTS (fields), given);
-  step->lora = (ZsLora) { .rank = value.rank, .dtype = (ZsDtype) value.dtype, .dropout = value.dropout };
+  step->lora =
+      (ZsLora){ .rank = value.rank, .dtype = (ZsDtype)value.dtype, .dropout = value.dropout };
   *ret_dtype_given = given[2] != NULL;
   if (value.targets == NULL) {
     /* peft's own choice for LLaMA-like models (peft/utils/constants.py) */
@@ -70,8 +74,8 @@ zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *r
   return ok;
 }
 
-/* DeepSpeed's engine casts the adapters that peft made in fp32 to the model's dtype, but not those of a model
- * from zero.Init (stage 3) since 0.19.2. */
+/* DeepSpeed's engine casts the adapters that peft made in fp32 to the model's dtype, but not those
+ * of a model from zero.Init (stage 3) since 0.19.2. */
 void
 zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given)
 {
@@ -84,10 +88,11 @@ zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given)
       && zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST))
     return;
   lora->dtype = training->step.dtype;
-  zs_settings_put (reader->settings, "training.lora.dtype", ZS_SETTING_DERIVED, "DeepSpeed's cast of the model",
-                   "%s", ZS_DTYPE_WORDS[lora->dtype]);
+  zs_settings_put (reader->settings, "training.lora.dtype", ZS_SETTING_DERIVED,
+                   "DeepSpeed's cast of the model", "%s", ZS_DTYPE_WORDS[lora->dtype]);
   if (dtype_given)
-    zs_notes_add (reader->notes, ZS_NOTE_INFO, "lora-cast", zs_reader_find (reader, "training.lora.dtype"),
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "lora-cast",
+                  zs_reader_find (reader, "training.lora.dtype"),
                   "DeepSpeed casts fp32 adapters to %s here", ZS_DTYPE_WORDS[lora->dtype]);
 }
 
@@ -96,48 +101,59 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
     bool reshard, hybrid, cpu_offload, limit_all_gathers;
-    int  storage, compute, reduce, prefetch;
+    int storage, compute, reduce, prefetch;
   } Fsdp;
-  static const char *const prefetches[] = { "none", "backward_post", "backward_pre", "NO_PREFETCH",
-                                            "BACKWARD_POST", "BACKWARD_PRE", NULL };
+  static const char *const prefetches[] = { "none",        "backward_post", "backward_pre",
+                                            "NO_PREFETCH", "BACKWARD_POST", "BACKWARD_PRE",
+                                            NULL };
   static const int prefetch_values[] = { 0, 0, 1, 0, 0, 1 };
   static const ZsField fields[] = {
     { ZS_FIELD ("reshard_after_forward", BOOL, Fsdp, reshard) },
-    { ZS_FIELD ("param_dtype", WORD, Fsdp, compute), .words = ZS_DTYPE_WORDS, .word_values = ZS_DTYPE_VALUES },
-    { ZS_FIELD ("reduce_dtype", WORD, Fsdp, reduce), .words = ZS_DTYPE_WORDS, .word_values = ZS_DTYPE_VALUES },
+    { ZS_FIELD ("param_dtype", WORD, Fsdp, compute), .words = ZS_DTYPE_WORDS,
+      .word_values = ZS_DTYPE_VALUES },
+    { ZS_FIELD ("reduce_dtype", WORD, Fsdp, reduce), .words = ZS_DTYPE_WORDS,
+      .word_values = ZS_DTYPE_VALUES },
     { ZS_FIELD ("cpu_offload", BOOL, Fsdp, cpu_offload) },
-    { ZS_FIELD ("storage_dtype", WORD, Fsdp, storage), .words = ZS_DTYPE_WORDS, .word_values = ZS_DTYPE_VALUES,
-      .help = "of the shards and the optimizer" },
+    { ZS_FIELD ("storage_dtype", WORD, Fsdp, storage), .words = ZS_DTYPE_WORDS,
+      .word_values = ZS_DTYPE_VALUES, .help = "of the shards and the optimizer" },
     { ZS_FIELD ("hybrid", BOOL, Fsdp, hybrid) },
     { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
     { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
       .word_values = prefetch_values },
   };
-  /* shards in fp32, as accelerate and torchtitan keep them; computing in the dtype of the training, gradients
-   * reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
+  /* shards in fp32, as accelerate and torchtitan keep them; computing in the dtype of the training,
+   * gradients reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
   bool first = training->framework == ZS_FRAMEWORK_FSDP1;
-  int compute = (int) training->step.dtype;
-  Fsdp value = { .reshard = true, .limit_all_gathers = true, .prefetch = 1, .storage = ZS_DTYPE_FP32,
-                 .compute = compute, .reduce = first ? compute : ZS_DTYPE_FP32 };
+  int compute = (int)training->step.dtype;
+  Fsdp value = { .reshard = true,
+                 .limit_all_gathers = true,
+                 .prefetch = 1,
+                 .storage = ZS_DTYPE_FP32,
+                 .compute = compute,
+                 .reduce = first ? compute : ZS_DTYPE_FP32 };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
 
-  if (node != NULL && !zs_schema_read (node, "fsdp", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+  if (node != NULL
+      && !zs_schema_read (node, "fsdp", fields, G_N_ELEMENTS (fields), &value, given,
+                          reader->errors))
     return false;
   zs_reader_record (reader, "training.fsdp.", fields, G_N_ELEMENTS (fields), given);
   zs_reader_default (reader, "training.fsdp.reshard_after_forward", "FSDP", "true");
-  zs_reader_default (reader, "training.fsdp.param_dtype", "zerosim", "%s", ZS_DTYPE_WORDS[value.compute]);
-  zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s", ZS_DTYPE_WORDS[value.reduce]);
+  zs_reader_default (reader, "training.fsdp.param_dtype", "zerosim", "%s",
+                     ZS_DTYPE_WORDS[value.compute]);
+  zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s",
+                     ZS_DTYPE_WORDS[value.reduce]);
   zs_reader_default (reader, "training.fsdp.storage_dtype", "zerosim", "fp32");
-  training->fsdp = (ZsFsdpConfig) {
+  training->fsdp = (ZsFsdpConfig){
     .version = first ? 1 : 2,
     .world = training->world,
     .node_ranks = reader->scenario->cluster.gpus_per_node,
     .gradient_accumulation = training->gradient_accumulation,
     .reshard_after_forward = value.reshard,
     .hybrid = value.hybrid,
-    .parameter_dtype = (ZsDtype) value.storage,
-    .compute_dtype = (ZsDtype) value.compute,
-    .reduce_dtype = (ZsDtype) value.reduce,
+    .parameter_dtype = (ZsDtype)value.storage,
+    .compute_dtype = (ZsDtype)value.compute,
+    .reduce_dtype = (ZsDtype)value.reduce,
     .cpu_offload = value.cpu_offload,
     .limit_all_gathers = value.limit_all_gathers,
     .backward_prefetch = value.prefetch == 1,

@@ -8,25 +8,29 @@
 #include "sim/scenario/scenario-internal.h"
 
 typedef struct {
-  const char   *gpu, *instance;
-  int64_t       gpu_memory;
-  int           gpus_per_node, nodes;
+  const char *gpu, *instance;
+  int64_t gpu_memory;
+  int gpus_per_node, nodes;
   const ZsNode *fabric, *network, *host, *environment, *nvme;
-  bool          peer_access;
-  ZsRate        shm_rate;
-  ZsVersion     nccl_version;
+  bool peer_access;
+  ZsRate shm_rate;
+  ZsVersion nccl_version;
 } Values;
 
+/* clang-format off */
 enum { GPU, GPU_MEMORY, GPUS_PER_NODE, NODES, INSTANCE, FABRIC, NETWORK, PEER_ACCESS, SHM_RATE, HOST,
        NCCL_VERSION, ENVIRONMENT, NVME, N_FIELDS };
+/* clang-format on */
 
 static const ZsField FIELDS[N_FIELDS] = {
   [GPU] = { ZS_FIELD ("gpu", STRING, Values, gpu), .help = "a name in models/gpus" },
   [GPU_MEMORY] = { ZS_FIELD ("gpu_memory", BYTES, Values, gpu_memory), .min = 1 << 28,
                    .max = INT64_C (1) << 42, .help = "what torch reports as total_memory" },
-  [GPUS_PER_NODE] = { ZS_FIELD ("gpus_per_node", INT32, Values, gpus_per_node), .min = 1, .max = 64 },
+  [GPUS_PER_NODE] = { ZS_FIELD ("gpus_per_node", INT32, Values, gpus_per_node), .min = 1,
+                      .max = 64 },
   [NODES] = { ZS_FIELD ("nodes", INT32, Values, nodes), .min = 1, .max = 65536 },
-  [INSTANCE] = { ZS_FIELD ("instance", STRING, Values, instance), .help = "a name in models/instances" },
+  [INSTANCE] = { ZS_FIELD ("instance", STRING, Values, instance),
+                 .help = "a name in models/instances" },
   [FABRIC] = { ZS_FIELD ("fabric", NODE, Values, fabric),
                .help = "a name in models/fabrics, {topo: FILE} or {nccl_xml: FILE}" },
   [NETWORK] = { ZS_FIELD ("network", NODE, Values, network),
@@ -42,15 +46,20 @@ static const ZsField FIELDS[N_FIELDS] = {
   [NVME] = { ZS_FIELD ("nvme", MAPPING, Values, nvme) },
 };
 
-const char *const *
-zs_cluster_keys (void)
+void
+zs_cluster_add_keys (GPtrArray *words)
 {
-  static const char *const keys[] = {
-    "gpu", "gpu_memory", "gpus_per_node", "nodes", "instance", "fabric", "network", "peer_access",
-    "shm_rate", "host", "nccl_version", "environment", "nvme", NULL,
-  };
+  for (int i = 0; i < N_FIELDS; i++)
+    g_ptr_array_add (words, (char *)FIELDS[i].key);
+}
 
-  return keys;
+static bool
+is_key (const char *word)
+{
+  for (int i = 0; i < N_FIELDS; i++)
+    if (strcmp (FIELDS[i].key, word) == 0)
+      return true;
+  return false;
 }
 
 /* ---- the machine of `instance` fills in what the section leaves out ---- */
@@ -63,8 +72,8 @@ apply_instance (ZsReader *reader, const ZsNode *cluster)
   if (node == NULL || node->kind != ZS_NODE_SCALAR || zs_node_is_null (node))
     return true;
 
-  const ZsCatalogueEntry *entry
-    = zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_INSTANCES, node->text, NULL, NULL, &error);
+  const ZsCatalogueEntry *entry =
+      zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_INSTANCES, node->text, NULL, NULL, &error);
 
   if (entry == NULL)
     return zs_node_fail (node, reader->errors, "%s", error->message);
@@ -77,13 +86,13 @@ apply_instance (ZsReader *reader, const ZsNode *cluster)
     g_autofree char *path = g_strconcat ("cluster.", key, NULL);
     ZsNode *copy;
 
-    if (!g_strv_contains (zs_cluster_keys (), key))
+    if (!is_key (key))
       continue;
     copy = zs_document_copy (reader->document, root->items[i], NULL);
     if (copy == NULL)
       return zs_node_fail (node, reader->errors, "the scenario has too many values");
     if (copy->kind == ZS_NODE_MAPPING && strcmp (key, "host") == 0) {
-      for (int k = 0; k < copy->n_items; k++) {   /* one by one: the section may say some of them */
+      for (int k = 0; k < copy->n_items; k++) { /* one by one: the section may say some of them */
         g_autofree char *inner = g_strconcat (path, ".", copy->keys[k]->text, NULL);
 
         ok &= zs_reader_put_default (reader, inner, copy->items[k]);
@@ -119,12 +128,13 @@ read_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given)
   if (given[GPU] == NULL) {
     const ZsNode *section = zs_node_get (reader->root, "cluster");
 
-    return zs_node_fail (section != NULL ? section : reader->root, reader->errors,
-                         "no GPU is named: `gpu` in the section `cluster`, `instance`, or --gpus 2xA100-40G");
+    return zs_node_fail (
+        section != NULL ? section : reader->root, reader->errors,
+        "no GPU is named: `gpu` in the section `cluster`, `instance`, or --gpus 2xA100-40G");
   }
 
-  const ZsCatalogueEntry *entry = zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_GPUS, values->gpu,
-                                                     form, &open, &error);
+  const ZsCatalogueEntry *entry =
+      zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_GPUS, values->gpu, form, &open, &error);
 
   if (entry == NULL)
     return zs_node_fail (given[GPU], reader->errors, "%s", error->message);
@@ -145,23 +155,28 @@ read_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given)
   if (given[GPU_MEMORY] != NULL)
     cluster->gpu.memory_bytes = values->gpu_memory;
   else
-    zs_settings_put (reader->settings, "cluster.gpu_memory", ZS_SETTING_CATALOGUE, file, "%s", total);
+    zs_settings_put (reader->settings, "cluster.gpu_memory", ZS_SETTING_CATALOGUE, file, "%s",
+                     total);
   return true;
 }
 
 /* ---- host ---- */
 
-/* What is assumed of a host: a server of the generation of its PCIe slots.  Rates: DDR4-2400 x 4 channels, DDR4-3200 x 8,
- * DDR5-4800 x 8 of one socket, 80 % of it (channels * MT/s * 8 bytes; sustained 75 to 85 %). */
+/* What is assumed of a host: a server of the generation of its PCIe slots.  Rates: DDR4-2400 x 4
+ * channels, DDR4-3200 x 8, DDR5-4800 x 8 of one socket, 80 % of it (channels * MT/s * 8 bytes;
+ * sustained 75 to 85 %). */
 static void
 default_host (const ZsClusterSettings *cluster, ZsHost *host)
 {
   int generation = cluster->gpu.pcie_generation;
   bool consumer = strstr (cluster->gpu.name, "rtx-") != NULL && cluster->gpus_per_node <= 2;
 
-  *host = (ZsHost) {
+  *host = (ZsHost){
     .vendor = generation == 4 ? ZS_CPU_AMD : ZS_CPU_INTEL,
-    .cores = consumer ? 16 : generation == 3 ? 20 : generation == 4 ? 64 : 48,
+    .cores = consumer          ? 16
+             : generation == 3 ? 20
+             : generation == 4 ? 64
+                               : 48,
     .sockets = cluster->gpus_per_node > 4 ? 2 : 1,
     .speed = 1,
   };
@@ -180,7 +195,8 @@ read_host (ZsReader *reader, const ZsNode *node, const ZsNode *nvme)
   static const char *const vendors[] = { "intel", "amd", "arm", "power", NULL };
   static const ZsField fields[] = {
     { ZS_FIELD ("cpu", WORD, ZsHost, vendor), .words = vendors },
-    { ZS_FIELD ("cores", INT32, ZsHost, cores), .min = 1, .max = 4096, .help = "physical, of a node" },
+    { ZS_FIELD ("cores", INT32, ZsHost, cores), .min = 1, .max = 4096,
+      .help = "physical, of a node" },
     { ZS_FIELD ("sockets", INT32, ZsHost, sockets), .min = 1, .max = 16 },
     { ZS_FIELD ("memory", BYTES, ZsHost, memory_bytes), .min = 1 << 30, .max = INT64_C (1) << 48 },
     { ZS_FIELD ("memory_rate", RATE, ZsHost, memory_rate), .min = 1000000000,
@@ -189,10 +205,10 @@ read_host (ZsReader *reader, const ZsNode *node, const ZsNode *nvme)
       .help = "of Python; 1 is the reference" },
   };
   static const ZsField nvme_fields[] = {
-    { ZS_FIELD ("read", RATE, ZsHost, nvme_read_rate), .min = 1000000, .max = INT64_C (10000000000000),
-      .required = true },
-    { ZS_FIELD ("write", RATE, ZsHost, nvme_write_rate), .min = 1000000, .max = INT64_C (10000000000000),
-      .required = true },
+    { ZS_FIELD ("read", RATE, ZsHost, nvme_read_rate), .min = 1000000,
+      .max = INT64_C (10000000000000), .required = true },
+    { ZS_FIELD ("write", RATE, ZsHost, nvme_write_rate), .min = 1000000,
+      .max = INT64_C (10000000000000), .required = true },
   };
   ZsClusterSettings *cluster = &reader->scenario->cluster;
   ZsHost *host = &cluster->host;
@@ -211,7 +227,8 @@ read_host (ZsReader *reader, const ZsNode *node, const ZsNode *nvme)
   if (nvme != NULL) {
     const ZsNode *rates[G_N_ELEMENTS (nvme_fields)];
 
-    ok &= zs_schema_read (nvme, "nvme", nvme_fields, G_N_ELEMENTS (nvme_fields), host, rates, reader->errors);
+    ok &= zs_schema_read (nvme, "nvme", nvme_fields, G_N_ELEMENTS (nvme_fields), host, rates,
+                          reader->errors);
     zs_reader_record (reader, "cluster.nvme.", nvme_fields, G_N_ELEMENTS (nvme_fields), rates);
   }
   return ok;
@@ -222,13 +239,37 @@ static bool
 read_environment (ZsReader *reader, const ZsNode *node)
 {
   static const char *const known[] = {
-    "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE", "NCCL_ALGO",
-    "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-    "NCCL_NTHREADS", "NCCL_BUFFSIZE", "NCCL_NVLS_ENABLE", "NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL",
-    "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_TOPO_FILE",
-    "NCCL_IGNORE_DISABLED_P2P", "NCCL_PXN_DISABLE", "NCCL_NVB_DISABLE", "OMP_NUM_THREADS",
-    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING",
-    "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", NULL,
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",
+    "NCCL_IB_DISABLE",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+    "NCCL_NTHREADS",
+    "NCCL_BUFFSIZE",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_CROSS_NIC",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_DEBUG",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_IB_HCA",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_TOPO_FILE",
+    "NCCL_IGNORE_DISABLED_P2P",
+    "NCCL_PXN_DISABLE",
+    "NCCL_NVB_DISABLE",
+    "OMP_NUM_THREADS",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_MODULE_LOADING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    NULL,
   };
   GPtrArray *list = g_ptr_array_new ();
   bool ok = true;
@@ -249,10 +290,10 @@ read_environment (ZsReader *reader, const ZsNode *node)
     }
     g_autofree char *pair = g_strdup_printf ("%s=%s", key->text, value->text);
 
-    g_ptr_array_add (list, (char *) zs_document_flag (reader->document, "", pair)->text);
+    g_ptr_array_add (list, (char *)zs_document_flag (reader->document, "", pair)->text);
   }
   g_ptr_array_add (list, NULL);
-  reader->scenario->cluster.environment = (const char *const *) g_ptr_array_free (list, FALSE);
+  reader->scenario->cluster.environment = (const char *const *)g_ptr_array_free (list, FALSE);
   return ok;
 }
 
@@ -289,5 +330,6 @@ zs_reader_cluster (ZsReader *reader)
     zs_reader_default (reader, "cluster.peer_access", "the GPU's driver", "%s",
                        cluster->gpu.p2p_over_pcie ? "true" : "false");
   ok &= read_host (reader, values.host, values.nvme);
-  return zs_reader_topology (reader, values.fabric, values.network, given[GPUS_PER_NODE] != NULL) && ok;
+  return zs_reader_topology (reader, values.fabric, values.network, given[GPUS_PER_NODE] != NULL)
+         && ok;
 }

@@ -41,7 +41,8 @@ zs_reader_load (const char *path, ZsNotes *notes, ZsErrors *errors)
 {
   GError *error = NULL;
   bool json = g_str_has_suffix (path, ".json") || g_str_has_suffix (path, ".hjson");
-  ZsDocument *document = json ? zs_ds_config_load (path, notes, &error) : zs_document_load (path, &error);
+  ZsDocument *document =
+      json ? zs_ds_config_load (path, notes, &error) : zs_document_load (path, &error);
 
   if (document == NULL) {
     zs_errors_take (errors, error);
@@ -74,7 +75,8 @@ zs_reader_file (const ZsNode *node)
   g_autofree char *folder = g_path_get_dirname (node->file);
   g_autofree char *beside = g_build_filename (folder, node->text, NULL);
   bool here = strcmp (folder, ".") == 0
-              || (!g_file_test (beside, G_FILE_TEST_EXISTS) && g_file_test (node->text, G_FILE_TEST_EXISTS));
+              || (!g_file_test (beside, G_FILE_TEST_EXISTS)
+                  && g_file_test (node->text, G_FILE_TEST_EXISTS));
 
   return here ? g_strdup (node->text) : g_steal_pointer (&beside);
 }
@@ -93,7 +95,8 @@ zs_reader_graft (ZsReader *reader)
   ZsDocument *document = zs_ds_config_load (path, reader->notes, &error);
 
   if (document == NULL && g_str_has_prefix (error->message, path)
-      && error->message[strlen (path)] == ':' && g_ascii_isdigit (error->message[strlen (path) + 1])) {
+      && error->message[strlen (path)] == ':'
+      && g_ascii_isdigit (error->message[strlen (path) + 1])) {
     zs_errors_take (reader->errors, g_steal_pointer (&error));
     return false;
   }
@@ -184,10 +187,11 @@ apply_gpus (ZsReader *reader, const char *text)
   while (g_ascii_isdigit (*times))
     times++;
   bool counted = times > text && (*times == 'x' || *times == 'X');
-  g_autofree char *count = counted ? g_strndup (text, (gsize) (times - text)) : g_strdup ("1");
+  g_autofree char *count = counted ? g_strndup (text, (gsize)(times - text)) : g_strdup ("1");
 
   if (*text == '\0' || (counted && times[1] == '\0'))
-    return zs_errors_add (reader->errors, "--gpus %s: a number and a name are wanted, as 2xA100-40G", text);
+    return zs_errors_add (reader->errors,
+                          "--gpus %s: a number and a name are wanted, as 2xA100-40G", text);
   return zs_reader_put (reader, "cluster.gpus_per_node",
                         zs_document_flag (reader->document, origin, count))
          && zs_reader_put (reader, "cluster.gpu",
@@ -200,9 +204,10 @@ apply_lora (ZsReader *reader, const char *text)
 {
   g_autofree char *origin = g_strdup_printf ("--lora %s", text);
   const char *colon = strchr (text, ':');
-  g_autofree char *rank = colon != NULL ? g_strndup (text, (gsize) (colon - text)) : g_strdup (text);
+  g_autofree char *rank = colon != NULL ? g_strndup (text, (gsize)(colon - text)) : g_strdup (text);
 
-  if (!zs_reader_put (reader, "training.lora.rank", zs_document_flag (reader->document, origin, rank)))
+  if (!zs_reader_put (reader, "training.lora.rank",
+                      zs_document_flag (reader->document, origin, rank)))
     return false;
   if (colon == NULL)
     return true;
@@ -220,11 +225,13 @@ static bool
 apply_checkpointing (ZsReader *reader, const char *text)
 {
   g_autofree char *origin = g_strdup_printf ("--checkpointing %s", text);
-  const char *path = g_ascii_isdigit (text[0]) ? "training.checkpointing.every" : "training.checkpointing";
+  const char *path =
+      g_ascii_isdigit (text[0]) ? "training.checkpointing.every" : "training.checkpointing";
   ZsNode *before = zs_reader_find (reader, "training.checkpointing");
 
-  if (before != NULL && before->kind == ZS_NODE_SCALAR)   /* replaced as a whole */
-    zs_reader_put (reader, "training.checkpointing", zs_document_flag (reader->document, origin, "null"));
+  if (before != NULL && before->kind == ZS_NODE_SCALAR) /* replaced as a whole */
+    zs_reader_put (reader, "training.checkpointing",
+                   zs_document_flag (reader->document, origin, "null"));
   return zs_reader_put (reader, path, zs_document_flag (reader->document, origin, text));
 }
 
@@ -266,10 +273,35 @@ zs_reader_apply_flags (ZsReader *reader, const ZsScenarioFlags *flags)
 
 /* ---- --set ---- */
 
+/* Is WORD one of the keys that ADD_KEYS adds? */
 static bool
-is_word (const char *const *words, const char *word)
+is_key (void (*add_keys) (GPtrArray *words), const char *word)
 {
-  return g_strv_contains (words, word);
+  g_autoptr (GPtrArray) words = g_ptr_array_new ();
+
+  add_keys (words);
+  return g_ptr_array_find_with_equal_func (words, word, g_str_equal, NULL);
+}
+
+static void
+unknown_setting (const char *path, const char *word, GError **error)
+{
+  g_autoptr (GPtrArray) words = g_ptr_array_new ();
+  int n_keys;
+  const ZsDsKey *keys = zs_ds_keys (&n_keys);
+
+  for (int i = 0; SECTIONS[i] != NULL; i++)
+    g_ptr_array_add (words, (char *)SECTIONS[i]);
+  zs_training_add_keys (words);
+  zs_cluster_add_keys (words);
+  for (int i = 0; i < n_keys; i++)
+    if (g_str_has_prefix (keys[i].path, "zero_optimization."))
+      g_ptr_array_add (words, (char *)keys[i].path + strlen ("zero_optimization."));
+  g_ptr_array_add (words, NULL);
+
+  g_autofree char *hint = zs_nearest_hint (word, (const char *const *)words->pdata);
+
+  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "there is no setting '%s'%s", path, hint);
 }
 
 char *
@@ -289,34 +321,17 @@ zs_scenario_path (const char *path, GError **error)
 
   g_autofree char *zero = g_strconcat ("zero_optimization.", parts[0], NULL);
 
-  if (is_word (SECTIONS, parts[0]))
+  if (g_strv_contains (SECTIONS, parts[0]))
     return g_strdup (path);
   if (zs_ds_key_find (zero) != NULL)
     return g_strconcat ("training.deepspeed.zero_optimization.", path, NULL);
-  if (is_word (zs_training_keys (), parts[0]))
+  if (is_key (zs_training_add_keys, parts[0]))
     return g_strconcat ("training.", path, NULL);
-  if (is_word (zs_cluster_keys (), parts[0]))
+  if (is_key (zs_cluster_add_keys, parts[0]))
     return g_strconcat ("cluster.", path, NULL);
   if (zs_ds_key_find (parts[0]) != NULL)
     return g_strconcat ("training.deepspeed.", path, NULL);
-
-  GPtrArray *words = g_ptr_array_new ();
-  int n_keys;
-  const ZsDsKey *keys = zs_ds_keys (&n_keys);
-  const char *const *lists[] = { SECTIONS, zs_training_keys (), zs_cluster_keys () };
-
-  for (size_t l = 0; l < G_N_ELEMENTS (lists); l++)
-    for (int i = 0; lists[l][i] != NULL; i++)
-      g_ptr_array_add (words, (char *) lists[l][i]);
-  for (int i = 0; i < n_keys; i++)
-    if (g_str_has_prefix (keys[i].path, "zero_optimization."))
-      g_ptr_array_add (words, (char *) keys[i].path + strlen ("zero_optimization."));
-  g_ptr_array_add (words, NULL);
-
-  g_autofree char *hint = zs_nearest_hint (parts[0], (const char *const *) words->pdata);
-
-  g_ptr_array_free (words, TRUE);
-  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "there is no setting '%s'%s", path, hint);
+  unknown_setting (path, parts[0], error);
   return NULL;
 }
 
@@ -342,7 +357,7 @@ apply_set (ZsReader *reader, const char *text)
   if (equals == NULL || equals == text)
     return zs_errors_add (reader->errors, "%s: PATH=VALUE is wanted", origin);
 
-  g_autofree char *short_path = g_strndup (text, (gsize) (equals - text));
+  g_autofree char *short_path = g_strndup (text, (gsize)(equals - text));
   g_autofree char *path = zs_scenario_path (g_strstrip (short_path), &error);
   ZsNode *value = zs_document_flag (reader->document, origin, equals + 1);
 
@@ -370,5 +385,6 @@ zs_reader_apply_sets (ZsReader *reader, const char *const *sets)
   for (int i = 0; sets != NULL && sets[i] != NULL; i++)
     ok &= apply_set (reader, sets[i]);
   return ok && override_batch (reader, "training.micro_batch", "train_micro_batch_size_per_gpu")
-         && override_batch (reader, "training.gradient_accumulation", "gradient_accumulation_steps");
+         && override_batch (reader, "training.gradient_accumulation",
+                            "gradient_accumulation_steps");
 }

@@ -1,8 +1,8 @@
 /* scenario-import.c: accelerate's YAML and Hugging Face's TrainingArguments beside a scenario.
  * SPDX-License-Identifier: MIT
  *
- * What they say becomes settings of the scenario where it says nothing itself, at their place in their
- * file.  Their many other keys (logging, saving, data) are passed over. */
+ * What they say becomes settings of the scenario where it says nothing itself, at their place in
+ * their file.  Their many other keys (logging, saving, data) are passed over. */
 #include "config.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ is_true (const ZsNode *node)
   /* accelerate writes 'true' in quotes too */
   return zs_node_bool (node, &value) ? value
                                      : node != NULL && node->kind == ZS_NODE_SCALAR
-                                         && g_ascii_strcasecmp (node->text, "true") == 0;
+                                           && g_ascii_strcasecmp (node->text, "true") == 0;
 }
 
 typedef struct {
@@ -51,7 +51,8 @@ copy_keys (ZsReader *reader, const ZsNode *from, const Copied *rows, size_t n_ro
   return ok;
 }
 
-/* The ds_config that accelerate's DeepSpeedPlugin makes of its short keys (accelerate/utils/dataclasses.py). */
+/* The ds_config that accelerate's DeepSpeedPlugin makes of its short keys
+ * (accelerate/utils/dataclasses.py). */
 static bool
 import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_given)
 {
@@ -70,9 +71,16 @@ import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_give
   };
   /* with a file these must not be set (accelerate: ValueError) */
   static const char *const exclusive[] = {
-    "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
-    "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
-    "zero3_save_16bit_model", "mixed_precision", NULL,
+    "gradient_accumulation_steps",
+    "gradient_clipping",
+    "zero_stage",
+    "offload_optimizer_device",
+    "offload_param_device",
+    "offload_param_nvme_path",
+    "offload_optimizer_nvme_path",
+    "zero3_save_16bit_model",
+    "mixed_precision",
+    NULL,
   };
   const ZsNode *file = zs_node_get (block, "deepspeed_config_file");
 
@@ -90,9 +98,9 @@ import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_give
     const ZsNode *init = zs_node_get (block, "zero3_init_flag");
 
     if (init != NULL)
-      zs_reader_put_default (reader, "training.zero_init", (ZsNode *) init);
+      zs_reader_put_default (reader, "training.zero_init", (ZsNode *)init);
     return file == NULL || file_given != NULL
-           || (zs_reader_put_default (reader, "training.deepspeed", (ZsNode *) file)
+           || (zs_reader_put_default (reader, "training.deepspeed", (ZsNode *)file)
                && zs_reader_graft (reader));
   }
   bool ok = copy_keys (reader, block, rows, G_N_ELEMENTS (rows));
@@ -129,9 +137,9 @@ import_fsdp (ZsReader *reader, const ZsNode *block)
   ok &= zs_reader_put_default (reader, "training.framework",
                                word_at (reader, block, version == 2 ? "fsdp2" : "fsdp"));
   if (zs_node_bool (reshard, &truth))
-    ok &= zs_reader_put_default (reader, "training.fsdp.reshard_after_forward", (ZsNode *) reshard);
+    ok &= zs_reader_put_default (reader, "training.fsdp.reshard_after_forward", (ZsNode *)reshard);
   else if (reshard != NULL && strategy == NULL)
-    strategy = reshard;   /* version 1 wrote the strategy there */
+    strategy = reshard; /* version 1 wrote the strategy there */
   if (strategy != NULL && strategy->kind == ZS_NODE_SCALAR) {
     const char *text = strategy->text;
     bool grad_op = strcmp (text, "2") == 0 || strstr (text, "SHARD_GRAD_OP") != NULL;
@@ -145,7 +153,8 @@ import_fsdp (ZsReader *reader, const ZsNode *block)
                                  word_at (reader, strategy, hybrid ? "true" : "false"));
   }
   if (is_true (checkpointing))
-    ok &= zs_reader_put_default (reader, "training.checkpointing", word_at (reader, checkpointing, "full"));
+    ok &= zs_reader_put_default (reader, "training.checkpointing",
+                                 word_at (reader, checkpointing, "full"));
   return ok;
 }
 
@@ -166,7 +175,8 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
   const ZsNode *deepspeed = zs_node_get (root, "deepspeed_config");
   const ZsNode *fsdp = zs_node_get (root, "fsdp_config");
   const ZsNode *precision = zs_node_get (root, "mixed_precision");
-  const ZsNode *processes = zs_node_get (root, "num_processes"), *machines = zs_node_get (root, "num_machines");
+  const ZsNode *processes = zs_node_get (root, "num_processes"),
+               *machines = zs_node_get (root, "num_machines");
   const ZsNode *given = zs_reader_find (reader, "training.deepspeed");
   bool ok = true;
 
@@ -183,22 +193,25 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
   } else if (strcmp (type->text, "MULTI_GPU") == 0) {
     ok &= zs_reader_put_default (reader, "training.framework", word_at (reader, type, "ddp"));
   } else if (strcmp (type->text, "NO") != 0) {
-    ok = zs_node_fail (type, reader->errors,
-                       "distributed_type %.40s is not simulated; DEEPSPEED, FSDP, MULTI_GPU and NO are",
-                       type->text);
+    ok = zs_node_fail (
+        type, reader->errors,
+        "distributed_type %.40s is not simulated; DEEPSPEED, FSDP, MULTI_GPU and NO are",
+        type->text);
   }
   if (precision != NULL && precision->kind == ZS_NODE_SCALAR
       && (strcmp (precision->text, "bf16") == 0 || strcmp (precision->text, "fp16") == 0))
-    ok &= zs_reader_put_default (reader, "training.dtype", (ZsNode *) precision);
-  else if (precision != NULL && precision->kind == ZS_NODE_SCALAR && strcmp (precision->text, "no") == 0)
+    ok &= zs_reader_put_default (reader, "training.dtype", (ZsNode *)precision);
+  else if (precision != NULL && precision->kind == ZS_NODE_SCALAR
+           && strcmp (precision->text, "no") == 0)
     ok &= zs_reader_put_default (reader, "training.dtype", word_at (reader, precision, "fp32"));
 
   int64_t n = 0, nodes = 1;
 
   if (machines != NULL && !zs_node_is_null (machines)) {
     if (!zs_node_int (machines, &nodes) || nodes < 1)
-      return zs_node_fail (machines, reader->errors, "'num_machines' must be a whole number of at least 1");
-    ok &= zs_reader_put_default (reader, "cluster.nodes", (ZsNode *) machines);
+      return zs_node_fail (machines, reader->errors,
+                           "'num_machines' must be a whole number of at least 1");
+    ok &= zs_reader_put_default (reader, "cluster.nodes", (ZsNode *)machines);
   }
   if (processes != NULL && !zs_node_is_null (processes)) {
     if (!zs_node_int (processes, &n) || n < 1 || n % nodes != 0)
@@ -206,7 +219,8 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
                            "'num_processes' must be a whole number, a multiple of num_machines");
     g_autofree char *per_node = g_strdup_printf ("%" G_GINT64_FORMAT, n / nodes);
 
-    ok &= zs_reader_put_default (reader, "cluster.gpus_per_node", word_at (reader, processes, per_node));
+    ok &= zs_reader_put_default (reader, "cluster.gpus_per_node",
+                                 word_at (reader, processes, per_node));
   }
   return ok;
 }
@@ -249,19 +263,22 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
 
   bool ok = copy_keys (reader, root, rows, G_N_ELEMENTS (rows));
   ZsNode *checkpointing = zs_node_get (root, "gradient_checkpointing");
-  ZsNode *reentrant = zs_node_get (zs_node_get (root, "gradient_checkpointing_kwargs"), "use_reentrant");
+  ZsNode *reentrant =
+      zs_node_get (zs_node_get (root, "gradient_checkpointing_kwargs"), "use_reentrant");
   ZsNode *bf16 = zs_node_get (root, "bf16"), *fp16 = zs_node_get (root, "fp16");
   ZsNode *optimizer = zs_node_get (root, "optim"), *deepspeed = zs_node_get (root, "deepspeed");
   ZsNode *fsdp = zs_node_get (root, "fsdp");
 
   if (checkpointing != NULL)
-    ok &= zs_reader_put_default (reader, "training.checkpointing",
-                                 word_at (reader, checkpointing, is_true (checkpointing) ? "full" : "none"));
+    ok &= zs_reader_put_default (
+        reader, "training.checkpointing",
+        word_at (reader, checkpointing, is_true (checkpointing) ? "full" : "none"));
   if (reentrant != NULL)
     ok &= zs_reader_put_default (reader, "training.reentrant", reentrant);
   if (is_true (bf16) || is_true (fp16))
-    ok &= zs_reader_put_default (reader, "training.dtype",
-                                 word_at (reader, is_true (bf16) ? bf16 : fp16, is_true (bf16) ? "bf16" : "fp16"));
+    ok &= zs_reader_put_default (
+        reader, "training.dtype",
+        word_at (reader, is_true (bf16) ? bf16 : fp16, is_true (bf16) ? "bf16" : "fp16"));
   if (optimizer != NULL && optimizer->kind == ZS_NODE_SCALAR) {
     const char *kind = strcmp (optimizer->text, "adamw_torch") == 0         ? "foreach"
                        : strcmp (optimizer->text, "adamw_torch_fused") == 0 ? "fused"
@@ -272,16 +289,20 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
                                    word_at (reader, optimizer, kind));
     else
       zs_notes_add (reader->notes, ZS_NOTE_RISKY, "optimizer", optimizer,
-                    "optim %s is simulated as adamw_torch, which holds 8 bytes a parameter", optimizer->text);
+                    "optim %s is simulated as adamw_torch, which holds 8 bytes a parameter",
+                    optimizer->text);
   }
   if (deepspeed != NULL && !zs_node_is_null (deepspeed))
-    ok &= zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader);
+    ok &=
+        zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader);
   if (fsdp != NULL && fsdp->kind == ZS_NODE_SCALAR && strstr (fsdp->text, "shard") != NULL) {
     ok &= zs_reader_put_default (reader, "training.framework", word_at (reader, fsdp, "fsdp"));
-    ok &= zs_reader_put_default (reader, "training.fsdp.reshard_after_forward",
-                                 word_at (reader, fsdp, strstr (fsdp->text, "grad_op") ? "false" : "true"));
-    ok &= zs_reader_put_default (reader, "training.fsdp.cpu_offload",
-                                 word_at (reader, fsdp, strstr (fsdp->text, "offload") ? "true" : "false"));
+    ok &= zs_reader_put_default (
+        reader, "training.fsdp.reshard_after_forward",
+        word_at (reader, fsdp, strstr (fsdp->text, "grad_op") ? "false" : "true"));
+    ok &= zs_reader_put_default (
+        reader, "training.fsdp.cpu_offload",
+        word_at (reader, fsdp, strstr (fsdp->text, "offload") ? "true" : "false"));
   }
   return ok;
 }

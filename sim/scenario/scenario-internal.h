@@ -50,9 +50,9 @@ bool zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 extern const char *const ZS_DTYPE_WORDS[];
 extern const int ZS_DTYPE_VALUES[];
 bool zs_reader_measured (ZsReader *reader);
-/* Names of the keys of a section, NULL-terminated. */
-const char *const *zs_cluster_keys (void);
-const char *const *zs_training_keys (void);
+/* Add the names of the keys of a section. */
+void zs_cluster_add_keys (GPtrArray *words);
+void zs_training_add_keys (GPtrArray *words);
 
 /* ---- settings ---- */
 

@@ -3,11 +3,12 @@
 
 #include "sim/scenario/scenario-internal.h"
 
-static const char *const PHASES[] = { "load", "init", "forward", "backward", "optimizer", "save", NULL };
+static const char *const PHASES[] = { "load",      "init", "forward", "backward",
+                                      "optimizer", "save", NULL };
 
 typedef struct {
   int64_t step, tried, allocated, reserved;
-  int     phase;
+  int phase;
 } Oom;
 
 static bool
@@ -27,7 +28,7 @@ read_oom (const ZsNode *node, ZsMeasured *measured, ZsErrors *errors)
   if (!zs_schema_read (node, "oom", fields, G_N_ELEMENTS (fields), &oom, NULL, errors))
     return false;
   measured->any_oom = true;
-  measured->oom_step = (int) oom.step;
+  measured->oom_step = (int)oom.step;
   measured->oom_phase = oom.phase;
   measured->oom_tried_bytes = oom.tried;
   measured->oom_allocated_bytes = oom.allocated;
@@ -42,8 +43,8 @@ read_phases (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
 {
   typedef struct {
     int64_t step, micro_step, allocated, reserved, end;
-    ZsTime  time;
-    int     phase;
+    ZsTime time;
+    int phase;
   } Phase;
   static const ZsField fields[] = {
     { ZS_FIELD ("step", INT, Phase, step) },
@@ -59,13 +60,14 @@ read_phases (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
   for (int i = 0; list != NULL && i < list->n_items; i++) {
     Phase phase = { 0, -1, -1, -1, -1, -1, 0 };
 
-    if (!zs_schema_read (list->items[i], "a phase", fields, G_N_ELEMENTS (fields), &phase, NULL, errors)) {
+    if (!zs_schema_read (list->items[i], "a phase", fields, G_N_ELEMENTS (fields), &phase, NULL,
+                         errors)) {
       ok = false;
       continue;
     }
-    ZsMeasuredPhase row = { .step = (int) phase.step,
-                            .micro_step = (int) phase.micro_step,
-                            .phase = (ZsPhase) phase.phase,
+    ZsMeasuredPhase row = { .step = (int)phase.step,
+                            .micro_step = (int)phase.micro_step,
+                            .phase = (ZsPhase)phase.phase,
                             .peak_allocated_bytes = phase.allocated,
                             .peak_reserved_bytes = phase.reserved,
                             .end_allocated_bytes = phase.end,
@@ -79,37 +81,46 @@ bool
 zs_reader_measured (ZsReader *reader)
 {
   typedef struct {
-    ZsMeasured    measured;
+    ZsMeasured measured;
     const ZsNode *oom, *phases;
   } Values;
   static const char *const outcomes[] = { "fits", "ok", "oom", "host-oom", NULL };
-  static const int outcome_values[] = { ZS_OUTCOME_OK, ZS_OUTCOME_OK, ZS_OUTCOME_OOM, ZS_OUTCOME_HOST_OOM };
+  static const int outcome_values[] = { ZS_OUTCOME_OK, ZS_OUTCOME_OK, ZS_OUTCOME_OOM,
+                                        ZS_OUTCOME_HOST_OOM };
   static const ZsField fields[] = {
     { ZS_FIELD ("peak_allocated", BYTES, Values, measured.peak_allocated_bytes) },
     { ZS_FIELD ("peak_reserved", BYTES, Values, measured.peak_reserved_bytes) },
-    { ZS_FIELD ("peak_device", BYTES, Values, measured.peak_device_bytes), .help = "of nvidia-smi" },
+    { ZS_FIELD ("peak_device", BYTES, Values, measured.peak_device_bytes),
+      .help = "of nvidia-smi" },
     { ZS_FIELD ("host_pinned_per_rank", BYTES, Values, measured.host_pinned_bytes_per_rank) },
     { ZS_FIELD ("host_pinned", BYTES, Values, measured.host_pinned_bytes), .help = "of a node" },
     { ZS_FIELD ("step_time", TIME, Values, measured.step_time) },
     { ZS_FIELD ("tokens_per_second_per_gpu", NUMBER, Values, measured.tokens_per_second_per_gpu) },
     { ZS_FIELD ("samples_per_second", NUMBER, Values, measured.samples_per_second) },
-    { ZS_FIELD ("outcome", WORD, Values, measured.outcome), .words = outcomes, .word_values = outcome_values },
+    { ZS_FIELD ("outcome", WORD, Values, measured.outcome), .words = outcomes,
+      .word_values = outcome_values },
     { ZS_FIELD ("rank", INT, Values, measured.rank) },
     { ZS_FIELD ("source", STRING, Values, measured.source) },
     { ZS_FIELD ("oom", MAPPING, Values, oom) },
     { ZS_FIELD ("phases", LIST, Values, phases) },
   };
   const ZsNode *node = zs_node_get (reader->root, "measured");
-  Values values = { .measured = { .outcome = -1, .peak_allocated_bytes = -1, .peak_reserved_bytes = -1,
-                                  .peak_device_bytes = -1, .host_pinned_bytes_per_rank = -1,
-                                  .host_pinned_bytes = -1, .step_time = -1,
-                                  .tokens_per_second_per_gpu = -1, .samples_per_second = -1 } };
+  Values values = { .measured = { .outcome = -1,
+                                  .peak_allocated_bytes = -1,
+                                  .peak_reserved_bytes = -1,
+                                  .peak_device_bytes = -1,
+                                  .host_pinned_bytes_per_rank = -1,
+                                  .host_pinned_bytes = -1,
+                                  .step_time = -1,
+                                  .tokens_per_second_per_gpu = -1,
+                                  .samples_per_second = -1 } };
   ZsMeasured *measured = &reader->scenario->measured;
   GArray *phases = measured->phases;
   bool ok = true;
 
   if (node != NULL && !zs_node_is_null (node)) {
-    ok = zs_schema_read (node, "measured", fields, G_N_ELEMENTS (fields), &values, NULL, reader->errors);
+    ok = zs_schema_read (node, "measured", fields, G_N_ELEMENTS (fields), &values, NULL,
+                         reader->errors);
     values.measured.any = true;
   }
   *measured = values.measured;

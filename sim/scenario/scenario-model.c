@@ -11,19 +11,48 @@
 static const struct {
   const char *word, *key;
 } SHORT[] = {
-  { "layers", "num_hidden_layers" },      { "hidden", "hidden_size" },
-  { "intermediate", "intermediate_size" }, { "heads", "num_attention_heads" },
-  { "kv_heads", "num_key_value_heads" },  { "vocabulary", "vocab_size" },
-  { "tied_embeddings", "tie_word_embeddings" }, { "max_position", "max_position_embeddings" },
+  { "layers", "num_hidden_layers" },
+  { "hidden", "hidden_size" },
+  { "intermediate", "intermediate_size" },
+  { "heads", "num_attention_heads" },
+  { "kv_heads", "num_key_value_heads" },
+  { "vocabulary", "vocab_size" },
+  { "tied_embeddings", "tie_word_embeddings" },
+  { "max_position", "max_position_embeddings" },
 };
 
 /* Keys of config.json that may be written in the scenario. */
 static const char *const KEYS[] = {
-  "name", "base", "layers", "hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocabulary",
-  "tied_embeddings", "max_position", "model_type", "architectures", "hidden_size", "intermediate_size",
-  "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size",
-  "max_position_embeddings", "tie_word_embeddings", "attention_bias", "qkv_bias", "mlp_bias",
-  "sliding_window", "use_sliding_window", "dtype", "torch_dtype", "hidden_act", NULL,
+  "name",
+  "base",
+  "layers",
+  "hidden",
+  "intermediate",
+  "heads",
+  "kv_heads",
+  "head_dim",
+  "vocabulary",
+  "tied_embeddings",
+  "max_position",
+  "model_type",
+  "architectures",
+  "hidden_size",
+  "intermediate_size",
+  "num_hidden_layers",
+  "num_attention_heads",
+  "num_key_value_heads",
+  "vocab_size",
+  "max_position_embeddings",
+  "tie_word_embeddings",
+  "attention_bias",
+  "qkv_bias",
+  "mlp_bias",
+  "sliding_window",
+  "use_sliding_window",
+  "dtype",
+  "torch_dtype",
+  "hidden_act",
+  NULL,
 };
 
 /* The root of the model that NODE (a scalar) names, or NULL and an error; *RET_NAME its name. */
@@ -33,9 +62,10 @@ find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
   g_autofree char *path = zs_reader_file (node);
   g_autofree char *inside = g_build_filename (path, "config.json", NULL);
   g_autoptr (GError) error = NULL;
-  bool is_folder = g_file_test (path, G_FILE_TEST_IS_DIR) && g_file_test (inside, G_FILE_TEST_EXISTS);
-  const ZsCatalogueEntry *entry
-    = zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_MODELS, node->text, NULL, NULL, &error);
+  bool is_folder =
+      g_file_test (path, G_FILE_TEST_IS_DIR) && g_file_test (inside, G_FILE_TEST_EXISTS);
+  const ZsCatalogueEntry *entry =
+      zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_MODELS, node->text, NULL, NULL, &error);
 
   if (entry != NULL && !(is_folder || g_file_test (path, G_FILE_TEST_IS_REGULAR))) {
     *ret_name = entry->name;
@@ -45,7 +75,8 @@ find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
     *ret_name = entry->name;
     return zs_document_root (entry->document);
   }
-  if (!is_folder && !g_file_test (path, G_FILE_TEST_EXISTS) && !g_str_has_suffix (node->text, ".json")) {
+  if (!is_folder && !g_file_test (path, G_FILE_TEST_EXISTS)
+      && !g_str_has_suffix (node->text, ".json")) {
     zs_node_fail (node, reader->errors, "%s", error->message);
     return NULL;
   }
@@ -54,7 +85,8 @@ find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
   ZsDocument *document = zs_document_load (is_folder ? inside : path, &error);
 
   if (document == NULL) {
-    if (strncmp (error->message, path, strlen (path)) == 0 && strstr (error->message, ".json:") != NULL
+    if (strncmp (error->message, path, strlen (path)) == 0
+        && strstr (error->message, ".json:") != NULL
         && g_ascii_isdigit (strstr (error->message, ".json:")[6]))
       zs_errors_take (reader->errors, g_steal_pointer (&error));
     else
@@ -67,7 +99,9 @@ find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
   g_autofree char *folder = is_folder ? g_strdup (path) : g_path_get_dirname (path);
   g_autofree char *base = g_path_get_basename (path), *parent = g_path_get_basename (folder);
   bool generic = is_folder || strcmp (base, "config.json") == 0;
-  const char *name = !generic ? base : strcmp (parent, ".") == 0 || strcmp (parent, "/") == 0 ? "model" : parent;
+  const char *name = !generic                                                 ? base
+                     : strcmp (parent, ".") == 0 || strcmp (parent, "/") == 0 ? "model"
+                                                                              : parent;
 
   *ret_name = zs_document_flag (reader->document, "", name)->text;
   return zs_document_root (document);
@@ -108,8 +142,8 @@ merge (ZsReader *reader, const ZsNode *base, const ZsNode *overrides)
     if (strcmp (key, "base") != 0)
       zs_node_put (reader->document, merged, key, overrides->items[i]);
   }
-  /* a head_dim that only repeated hidden / heads of the base, and as many key-value heads as heads, follow
-   * the new numbers */
+  /* a head_dim that only repeated hidden / heads of the base, and as many key-value heads as heads,
+   * follow the new numbers */
   int64_t hidden, heads, kv_heads, head_dim;
   ZsNode *nothing = zs_document_flag (reader->document, "", "null");
 
@@ -118,7 +152,8 @@ merge (ZsReader *reader, const ZsNode *base, const ZsNode *overrides)
       && zs_node_int (zs_node_get (base, "num_attention_heads"), &heads)
       && zs_node_int (zs_node_get (base, "head_dim"), &head_dim) && hidden == heads * head_dim)
     zs_node_put (reader->document, merged, "head_dim", nothing);
-  if (zs_node_get (overrides, "kv_heads") == NULL && zs_node_get (overrides, "num_key_value_heads") == NULL
+  if (zs_node_get (overrides, "kv_heads") == NULL
+      && zs_node_get (overrides, "num_key_value_heads") == NULL
       && zs_node_int (zs_node_get (base, "num_attention_heads"), &heads)
       && zs_node_int (zs_node_get (base, "num_key_value_heads"), &kv_heads) && kv_heads == heads)
     zs_node_put (reader->document, merged, "num_key_value_heads", nothing);
@@ -151,13 +186,14 @@ zs_reader_model (ZsReader *reader)
     } else {
       root = zs_document_node (reader->document, ZS_NODE_MAPPING, node->line, node->column, NULL);
       if (root != NULL)
-        ((ZsNode *) root)->file = node->file;
+        ((ZsNode *)root)->file = node->file;
     }
     if (root != NULL)
       root = merge (reader, root, node);
     scenario->model_name = base != NULL ? base->text : name;
   } else {
-    return zs_node_fail (node, reader->errors, "'model' must be a name, a path, or {base: llama-7b, layers: 4}");
+    return zs_node_fail (node, reader->errors,
+                         "'model' must be a name, a path, or {base: llama-7b, layers: 4}");
   }
   if (root == NULL)
     return false;

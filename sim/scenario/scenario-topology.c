@@ -25,7 +25,8 @@ read_fabric (ZsReader *reader, const ZsNode *node)
       word = gpu->compute_capability >= 80 ? "nvswitch" : "nvlink";
     cluster->fabric = word;
     if (cluster->gpus_per_node > 1)
-      zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-fabric", zs_reader_find (reader, "cluster.gpu"),
+      zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-fabric",
+                    zs_reader_find (reader, "cluster.gpu"),
                     "no fabric is named; '%s' is taken for %s", word, gpu->name);
     zs_reader_default (reader, "cluster.fabric", "zerosim", "%s", word);
     return true;
@@ -40,9 +41,11 @@ read_fabric (ZsReader *reader, const ZsNode *node)
   const ZsNode *file = files[0] != NULL ? files[0] : files[1];
 
   if (file == NULL || (files[0] != NULL && files[1] != NULL))
-    return zs_node_fail (node, reader->errors, "'fabric' must be a name, {topo: FILE} or {nccl_xml: FILE}");
+    return zs_node_fail (node, reader->errors,
+                         "'fabric' must be a name, {topo: FILE} or {nccl_xml: FILE}");
   if (file->kind != ZS_NODE_SCALAR)
-    return zs_node_fail (file, reader->errors, "the name of a file is wanted, not %s", zs_node_describe (file));
+    return zs_node_fail (file, reader->errors, "the name of a file is wanted, not %s",
+                         zs_node_describe (file));
 
   g_autofree char *path = zs_reader_file (file);
 
@@ -54,23 +57,25 @@ read_fabric (ZsReader *reader, const ZsNode *node)
 }
 
 typedef struct {
-  int     kind, nics;
-  ZsRate  rate;
-  ZsTime  latency;
-  double  efficiency;
-  bool    gpu_direct;
+  int kind, nics;
+  ZsRate rate;
+  ZsTime latency;
+  double efficiency;
+  bool gpu_direct;
 } Network;
 
 static const char *const KINDS[] = { "infiniband", "roce", "efa", "ethernet", "tcp", NULL };
-static const int KIND_VALUES[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA, ZS_NETWORK_TCP,
-                                   ZS_NETWORK_TCP };
+static const int KIND_VALUES[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA,
+                                   ZS_NETWORK_TCP, ZS_NETWORK_TCP };
 
 /* {nics, rate, kind}: what is not said is as in a network of that kind. */
 static bool
 describe_network (ZsReader *reader, const ZsNode *node, ZsNetwork *network)
 {
   static const char *const models[] = {
-    [ZS_NETWORK_INFINIBAND] = "ib-hdr-200", [ZS_NETWORK_ROCE] = "roce", [ZS_NETWORK_EFA] = "efa",
+    [ZS_NETWORK_INFINIBAND] = "ib-hdr-200",
+    [ZS_NETWORK_ROCE] = "roce",
+    [ZS_NETWORK_EFA] = "efa",
     [ZS_NETWORK_TCP] = "tcp",
   };
   static const ZsField fields[] = {
@@ -78,7 +83,8 @@ describe_network (ZsReader *reader, const ZsNode *node, ZsNetwork *network)
       .help = "network cards of a node" },
     { ZS_FIELD ("rate", RATE, Network, rate), .min = 1000000, .max = INT64_C (10000000000000),
       .required = true, .help = "of one card, for example 200 Gb/s" },
-    { ZS_FIELD ("kind", WORD, Network, kind), .words = KINDS, .word_values = KIND_VALUES, .required = true },
+    { ZS_FIELD ("kind", WORD, Network, kind), .words = KINDS, .word_values = KIND_VALUES,
+      .required = true },
     { ZS_FIELD ("latency", TIME, Network, latency), .max = ZS_SECOND, .help = "one way" },
     { ZS_FIELD ("efficiency", NUMBER, Network, efficiency), .low = 0.01, .high = 1 },
     { ZS_FIELD ("gpu_direct", BOOL, Network, gpu_direct) },
@@ -88,9 +94,11 @@ describe_network (ZsReader *reader, const ZsNode *node, ZsNetwork *network)
   g_autoptr (GError) error = NULL;
   Network value = { 0 };
 
-  if (!zs_schema_read (node, "network", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+  if (!zs_schema_read (node, "network", fields, G_N_ELEMENTS (fields), &value, given,
+                       reader->errors))
     return false;
-  if (!zs_network_load (zs_catalogue_models (reader->catalogue), models[value.kind], network, &error))
+  if (!zs_network_load (zs_catalogue_models (reader->catalogue), models[value.kind], network,
+                        &error))
     return zs_node_fail (node, reader->errors, "%s", error->message);
   g_strlcpy (network->name, given[KIND]->text, sizeof network->name);
   network->nics = value.nics;
@@ -136,7 +144,8 @@ read_network (ZsReader *reader, const ZsNode *node)
   cluster->has_network = zs_network_load (models, word, &cluster->network, &error);
   if (!cluster->has_network)
     return zs_errors_add (reader->errors, "%s", error->message);
-  zs_notes_add (reader->notes, ZS_NOTE_RISKY, "default-network", zs_reader_find (reader, "cluster.nodes"),
+  zs_notes_add (reader->notes, ZS_NOTE_RISKY, "default-network",
+                zs_reader_find (reader, "cluster.nodes"),
                 "no network between the nodes is named; '%s' is taken", word);
   zs_reader_default (reader, "cluster.network", "zerosim", "%s", word);
   return true;
@@ -172,8 +181,8 @@ zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *networ
                                 .peer_access = cluster->peer_access,
                                 .shm_rate = cluster->shm_rate };
 
-  scenario->topology = named ? zs_topology_from_fabric (zs_catalogue_models (reader->catalogue), cluster->fabric,
-                                                        &options, &error)
+  scenario->topology = named ? zs_topology_from_fabric (zs_catalogue_models (reader->catalogue),
+                                                        cluster->fabric, &options, &error)
                              : zs_topology_from_file (cluster->fabric, &options, &error);
   if (scenario->topology == NULL)
     return fail_at (reader, fabric, error, named ? NULL : cluster->fabric);
@@ -181,12 +190,13 @@ zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *networ
   if (!has_count)
     zs_reader_default (reader, "cluster.gpus_per_node", named ? "zerosim" : "the topology", "%d",
                        cluster->gpus_per_node);
-  if (!zs_topology_connect (scenario->topology, cluster->n_nodes, cluster->has_network ? &cluster->network : NULL,
-                            &error))
-    return fail_at (reader, network != NULL ? network : zs_reader_find (reader, "cluster.nodes"), error, NULL);
+  if (!zs_topology_connect (scenario->topology, cluster->n_nodes,
+                            cluster->has_network ? &cluster->network : NULL, &error))
+    return fail_at (reader, network != NULL ? network : zs_reader_find (reader, "cluster.nodes"),
+                    error, NULL);
   for (guint i = 0; i < scenario->topology->warnings->len; i++)
     zs_notes_add (reader->notes, ZS_NOTE_INFO, "topology", fabric, "%s",
-                  (const char *) g_ptr_array_index (scenario->topology->warnings, i));
+                  (const char *)g_ptr_array_index (scenario->topology->warnings, i));
   if (named && strcmp (scenario->topology->name, cluster->fabric) != 0)
     zs_settings_put (reader->settings, "cluster.fabric.name", ZS_SETTING_DERIVED, "the GPU", "%s",
                      scenario->topology->name);

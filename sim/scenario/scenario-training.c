@@ -7,19 +7,21 @@
 #include "sim/scenario/scenario-internal.h"
 
 typedef struct {
-  int           framework, dtype, attention;
-  ZsVersion     framework_version, torch_version, transformers_version;
+  int framework, dtype, attention;
+  ZsVersion framework_version, torch_version, transformers_version;
   const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
-  int64_t       micro_batch, accumulation, sequence, omp_threads, steps, memory_limit;
-  double        clipping;
-  bool          reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize;
-  const char   *alloc_conf;
+  int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit;
+  double clipping;
+  bool reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize;
+  const char *alloc_conf;
 } Values;
 
+/* clang-format off */
 enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSPEED, MICRO_BATCH,
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, KEEP_OUTPUTS, SYNCHRONIZE, N_FIELDS };
+/* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
 enum { OPTIMIZER_UNKNOWN = -1 };
@@ -31,7 +33,8 @@ static const ZsField FIELDS[N_FIELDS] = {
   [FRAMEWORK] = { ZS_FIELD ("framework", WORD, Values, framework), .words = FRAMEWORKS },
   [FRAMEWORK_VERSION] = { ZS_FIELD ("framework_version", VERSION, Values, framework_version) },
   [TORCH_VERSION] = { ZS_FIELD ("torch_version", VERSION, Values, torch_version) },
-  [TRANSFORMERS_VERSION] = { ZS_FIELD ("transformers_version", VERSION, Values, transformers_version) },
+  [TRANSFORMERS_VERSION] = { ZS_FIELD ("transformers_version", VERSION, Values,
+                                       transformers_version) },
   [DEEPSPEED] = { ZS_FIELD ("deepspeed", MAPPING, Values, deepspeed),
                   .help = "the path of a ds_config.json, or its keys" },
   [MICRO_BATCH] = { ZS_FIELD ("micro_batch", INT, Values, micro_batch), .min = 1, .max = 1 << 20,
@@ -40,85 +43,43 @@ static const ZsField FIELDS[N_FIELDS] = {
                      .max = 1 << 20 },
   [SEQUENCE] = { ZS_FIELD ("sequence_length", INT, Values, sequence), .min = 1, .max = 1 << 24,
                  .help = "tokens of a sample" },
-  [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = ZS_DTYPE_WORDS, .word_values = ZS_DTYPE_VALUES },
+  [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = ZS_DTYPE_WORDS,
+              .word_values = ZS_DTYPE_VALUES },
   [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS },
   [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", BOOL, Values, attention_mask),
                        .help = "a padding mask is given to the model" },
   [CHECKPOINTING] = { ZS_FIELD ("checkpointing", NODE, Values, checkpointing),
                       .help = "none, full or {every: 2, reentrant: false}" },
-  [REENTRANT] = { ZS_FIELD ("reentrant", BOOL, Values, reentrant), .help = "use_reentrant of checkpointing" },
+  [REENTRANT] = { ZS_FIELD ("reentrant", BOOL, Values, reentrant),
+                  .help = "use_reentrant of checkpointing" },
   [OPTIMIZER] = { ZS_FIELD ("optimizer", MAPPING, Values, optimizer) },
   [CLIPPING] = { ZS_FIELD ("gradient_clipping", NUMBER, Values, clipping), .help = "0: none" },
   [FSDP] = { ZS_FIELD ("fsdp", MAPPING, Values, fsdp) },
   [LORA] = { ZS_FIELD ("lora", MAPPING, Values, lora) },
-  [AUTOCAST] = { ZS_FIELD ("autocast", BOOL, Values, autocast), .help = "fp32 parameters under autocast" },
+  [AUTOCAST] = { ZS_FIELD ("autocast", BOOL, Values, autocast),
+                 .help = "fp32 parameters under autocast" },
   [LOAD_IN_4BIT] = { ZS_FIELD ("load_in_4bit", BOOL, Values, load_in_4bit) },
-  [ZERO_INIT] = { ZS_FIELD ("zero_init", BOOL, Values, zero_init), .help = "stage 3: build under zero.Init" },
+  [ZERO_INIT] = { ZS_FIELD ("zero_init", BOOL, Values, zero_init),
+                  .help = "stage 3: build under zero.Init" },
   [MEMORY_LIMIT] = { ZS_FIELD ("memory_limit", BYTES, Values, memory_limit), .min = 1 << 20,
                      .max = INT64_C (1) << 42, .help = "of what torch may reserve" },
   [OMP_THREADS] = { ZS_FIELD ("omp_threads", INT, Values, omp_threads), .min = 1, .max = 4096,
                     .help = "of each rank" },
-  [ALLOC_CONF] = { ZS_FIELD ("alloc_conf", STRING, Values, alloc_conf), .help = "PYTORCH_CUDA_ALLOC_CONF" },
-  [STEPS] = { ZS_FIELD ("steps", INT, Values, steps), .min = 1, .max = 1000, .help = "to simulate" },
+  [ALLOC_CONF] = { ZS_FIELD ("alloc_conf", STRING, Values, alloc_conf),
+                   .help = "PYTORCH_CUDA_ALLOC_CONF" },
+  [STEPS] = { ZS_FIELD ("steps", INT, Values, steps), .min = 1, .max = 1000,
+              .help = "to simulate" },
   [KEEP_OUTPUTS] = { ZS_FIELD ("keep_outputs", BOOL, Values, keep_outputs),
                      .help = "the training loop holds the model's outputs during backward" },
   [SYNCHRONIZE] = { ZS_FIELD ("synchronize_phases", BOOL, Values, synchronize),
                     .help = "the GPU is drained around each phase, as by a profiler" },
 };
 
-const char *const *
-zs_training_keys (void)
+void
+zs_training_add_keys (GPtrArray *words)
 {
-  static const char *const keys[] = {
-    "framework", "framework_version", "torch_version", "transformers_version", "deepspeed", "micro_batch",
-    "gradient_accumulation", "sequence_length", "dtype", "attention", "attention_mask", "checkpointing",
-    "reentrant", "optimizer", "gradient_clipping", "fsdp", "lora", "autocast", "load_in_4bit", "zero_init",
-    "memory_limit", "omp_threads", "alloc_conf", "steps", "keep_outputs", "synchronize_phases", NULL,
-  };
-
-  return keys;
-}
-
-/* nvidia-nccl-cu12 (-cu13 from 2.11) as the wheels of PyTorch on PyPI pin it; the rows of 2.9 and newer from general
- * knowledge, not re-read. */
-ZsVersion
-zs_nccl_of_torch (ZsVersion torch)
-{
-  static const struct {
-    ZsVersion torch, nccl;
-  } rows[] = {
-    { ZS_VERSION (2, 11, 0), ZS_VERSION (2, 28, 9) }, { ZS_VERSION (2, 10, 0), ZS_VERSION (2, 27, 5) },
-    { ZS_VERSION (2, 9, 0), ZS_VERSION (2, 27, 5) },  { ZS_VERSION (2, 8, 0), ZS_VERSION (2, 27, 3) },
-    { ZS_VERSION (2, 7, 0), ZS_VERSION (2, 26, 2) },  { ZS_VERSION (2, 5, 0), ZS_VERSION (2, 21, 5) },
-    { ZS_VERSION (2, 3, 0), ZS_VERSION (2, 20, 5) },  { ZS_VERSION (2, 2, 0), ZS_VERSION (2, 19, 3) },
-    { ZS_VERSION (2, 1, 0), ZS_VERSION (2, 18, 1) },
-  };
-
-  for (size_t i = 0; i < G_N_ELEMENTS (rows); i++)
-    if (torch >= rows[i].torch)
-      return rows[i].nccl;
-  return ZS_VERSION (2, 14, 3);   /* PyTorch 2.0 */
-}
-
-/* scaled_dot_product_attention (ATen, sdp_utils.cpp): measured with torch 2.11 on sm90: cuDNN for is_causal without a
- * mask; elsewhere flash, with a mask tensor the memory-efficient kernel, math as the last resort.  cuDNN is a back
- * end since 2.5; between 2.5.1 and 2.11 some releases took it only on demand, which changes times and no bytes.
- * Flash needs sm80 and 16 bits, and head_dim up to 256. */
-ZsAttention
-zs_attention_of_sdpa (int compute_capability, ZsVersion torch, ZsDtype dtype, int64_t head_dim, bool mask)
-{
-  bool half = dtype != ZS_DTYPE_FP32;
-
-  if (torch < ZS_VERSION (2, 0, 0))
-    return ZS_ATTENTION_MATH;
-  if (!mask && half && compute_capability >= 90 && compute_capability < 120 && head_dim <= 128
-      && head_dim % 8 == 0 && torch >= ZS_VERSION (2, 5, 0))
-    return ZS_ATTENTION_CUDNN;
-  if (!mask && half && (compute_capability >= 80 || compute_capability == 0) && head_dim <= 256)
-    return ZS_ATTENTION_FLASH;
-  if (compute_capability >= 50 || compute_capability == 0)
-    return ZS_ATTENTION_EFFICIENT;
-  return ZS_ATTENTION_MATH;
+  for (int i = 0; i < N_FIELDS; i++)
+    g_ptr_array_add (words, (char *)FIELDS[i].key);
 }
 
 static bool
@@ -126,14 +87,16 @@ read_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step, boo
 {
   typedef struct {
     int64_t every;
-    bool    reentrant;
+    bool reentrant;
   } Checkpointing;
   static const ZsField fields[] = {
     { ZS_FIELD ("every", INT, Checkpointing, every), .min = 1, .max = 4096 },
     { ZS_FIELD ("reentrant", BOOL, Checkpointing, reentrant) },
   };
   static const char *const words[] = { "none", "full", NULL };
-  static const ZsField word_field = { .key = "checkpointing", .type = ZS_FIELD_WORD, .words = words };
+  static const ZsField word_field = { .key = "checkpointing",
+                                      .type = ZS_FIELD_WORD,
+                                      .words = words };
   Checkpointing value = { .every = 1 };
   const ZsNode *given[G_N_ELEMENTS (fields)];
   bool truth;
@@ -142,7 +105,8 @@ read_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step, boo
   if (node == NULL)
     return true;
   if (node->kind == ZS_NODE_MAPPING) {
-    if (!zs_schema_read (node, "checkpointing", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+    if (!zs_schema_read (node, "checkpointing", fields, G_N_ELEMENTS (fields), &value, given,
+                         reader->errors))
       return false;
     step->checkpoint_every = value.every;
     if (given[1] != NULL) {
@@ -151,12 +115,13 @@ read_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step, boo
     }
     return true;
   }
-  if (zs_node_bool (node, &truth)) {   /* gradient_checkpointing: true */
+  if (zs_node_bool (node, &truth)) { /* gradient_checkpointing: true */
     step->checkpoint_every = truth;
     return true;
   }
   if (node->kind != ZS_NODE_SCALAR)
-    return zs_node_fail (node, reader->errors, "'checkpointing' must be none, full or {every: 2}, not %s",
+    return zs_node_fail (node, reader->errors,
+                         "'checkpointing' must be none, full or {every: 2}, not %s",
                          zs_node_describe (node));
   if (!zs_schema_read_field (node, &word_field, &word, reader->errors))
     return false;
@@ -172,35 +137,38 @@ read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
   } Optimizer;
   static const char *const names[] = { "adamw", "adam", NULL };
   static const char *const kinds[] = { "fused", "foreach", "for-loop", NULL };
-  static const int kind_values[] = { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH, ZS_OPTIMIZER_FOR_LOOP };
+  static const int kind_values[] = { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH,
+                                     ZS_OPTIMIZER_FOR_LOOP };
   static const ZsField fields[] = {
     { ZS_FIELD ("name", WORD, Optimizer, name), .words = names },
-    { ZS_FIELD ("implementation", WORD, Optimizer, implementation), .words = kinds, .word_values = kind_values },
+    { ZS_FIELD ("implementation", WORD, Optimizer, implementation), .words = kinds,
+      .word_values = kind_values },
   };
   const ZsVersions *versions = &reader->scenario->cluster.versions;
   Optimizer value = { 0, OPTIMIZER_UNKNOWN };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
 
   if (node != NULL
-      && !zs_schema_read (node, "optimizer", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+      && !zs_schema_read (node, "optimizer", fields, G_N_ELEMENTS (fields), &value, given,
+                          reader->errors))
     return false;
   zs_reader_record (reader, "training.optimizer.", fields, G_N_ELEMENTS (fields), given);
   if (value.implementation == OPTIMIZER_UNKNOWN) {
-    /* TrainingArguments: adamw_torch_fused from transformers 5 with torch 2.8, before adamw_torch, whose
-     * default on a GPU is foreach (training_args.py; torch/optim/adamw.py) */
+    /* TrainingArguments: adamw_torch_fused from transformers 5 with torch 2.8, before adamw_torch,
+     * whose default on a GPU is foreach (training_args.py; torch/optim/adamw.py) */
     bool fused = versions->of[ZS_SOFTWARE_TRANSFORMERS] >= ZS_VERSION (5, 0, 0)
                  && versions->of[ZS_SOFTWARE_TORCH] >= ZS_VERSION (2, 8, 0);
 
     value.implementation = fused ? ZS_OPTIMIZER_FUSED : ZS_OPTIMIZER_FOREACH;
-    zs_reader_default (reader, "training.optimizer.implementation", "transformers' TrainingArguments", "%s",
-                       fused ? "fused" : "foreach");
+    zs_reader_default (reader, "training.optimizer.implementation",
+                       "transformers' TrainingArguments", "%s", fused ? "fused" : "foreach");
   }
-  *ret_kind = (ZsOptimizerKind) value.implementation;
+  *ret_kind = (ZsOptimizerKind)value.implementation;
   return true;
 }
 
-/* The dtype where nothing says it: bf16, but fp16 on a GPU without bf16, or where the ds_config has a section
- * for fp16 alone. */
+/* The dtype where nothing says it: bf16, but fp16 on a GPU without bf16, or where the ds_config has
+ * a section for fp16 alone. */
 static ZsDtype
 usual_dtype (const ZsReader *reader, const ZsNode *ds_config)
 {
@@ -212,7 +180,8 @@ usual_dtype (const ZsReader *reader, const ZsNode *ds_config)
 }
 
 static bool
-read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *given, ZsTraining *training)
+read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *given,
+                ZsTraining *training)
 {
   ZsScenario *scenario = reader->scenario;
   ZsDsContext context;
@@ -220,8 +189,9 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
   const ZsNode *root = values->deepspeed;
 
   if (root == NULL)
-    return zs_node_fail (given[FRAMEWORK] != NULL ? given[FRAMEWORK] : reader->root, reader->errors,
-                         "framework deepspeed needs its ds_config: `deepspeed:` with a path or the keys");
+    return zs_node_fail (
+        given[FRAMEWORK] != NULL ? given[FRAMEWORK] : reader->root, reader->errors,
+        "framework deepspeed needs its ds_config: `deepspeed:` with a path or the keys");
   zs_ds_context_init (&context);
   context.versions = scenario->cluster.versions;
   context.caller = ZS_DS_HUGGING_FACE;
@@ -231,8 +201,9 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
   context.micro_batch = given[MICRO_BATCH] != NULL ? values->micro_batch : 0;
   context.accumulation = given[ACCUMULATION] != NULL ? values->accumulation : 0;
   context.dtype_given = given[DTYPE] != NULL;
-  context.dtype = given[DTYPE] != NULL ? (ZsDtype) values->dtype : usual_dtype (reader, root);
-  context.max_grad_norm = given[CLIPPING] != NULL ? values->clipping : 1.0;   /* TrainingArguments' own */
+  context.dtype = given[DTYPE] != NULL ? (ZsDtype)values->dtype : usual_dtype (reader, root);
+  context.max_grad_norm =
+      given[CLIPPING] != NULL ? values->clipping : 1.0; /* TrainingArguments' own */
   context.client_optimizer = training->step.optimizer;
   context.zero_init = values->zero_init;
   context.prefix = "training.deepspeed.";
@@ -256,8 +227,8 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
       return false;
   }
   training->zero = config.zero;
-  training->gradient_accumulation
-    = (int) (config.gradient_accumulation > 0 ? config.gradient_accumulation : context.accumulation);
+  training->gradient_accumulation =
+      (int)(config.gradient_accumulation > 0 ? config.gradient_accumulation : context.accumulation);
   training->zero.gradient_accumulation = training->gradient_accumulation;
   training->step.micro_batch = config.micro_batch > 0 ? config.micro_batch : context.micro_batch;
   training->step.dtype = config.dtype;
@@ -274,12 +245,13 @@ put_versions (ZsReader *reader, const Values *values, const ZsNode *const *given
   ZsVersions *versions = &reader->scenario->cluster.versions;
   bool deepspeed = values->framework == ZS_FRAMEWORK_DEEPSPEED;
 
-  versions->of[ZS_SOFTWARE_DEEPSPEED]
-    = given[FRAMEWORK_VERSION] != NULL && deepspeed ? values->framework_version : ZS_VERSION (0, 19, 5);
-  versions->of[ZS_SOFTWARE_TORCH]
-    = given[TORCH_VERSION] != NULL ? values->torch_version : ZS_VERSION (2, 11, 0);
-  versions->of[ZS_SOFTWARE_TRANSFORMERS]
-    = given[TRANSFORMERS_VERSION] != NULL ? values->transformers_version : ZS_VERSION (5, 17, 0);
+  versions->of[ZS_SOFTWARE_DEEPSPEED] = given[FRAMEWORK_VERSION] != NULL && deepspeed
+                                            ? values->framework_version
+                                            : ZS_VERSION (0, 19, 5);
+  versions->of[ZS_SOFTWARE_TORCH] =
+      given[TORCH_VERSION] != NULL ? values->torch_version : ZS_VERSION (2, 11, 0);
+  versions->of[ZS_SOFTWARE_TRANSFORMERS] =
+      given[TRANSFORMERS_VERSION] != NULL ? values->transformers_version : ZS_VERSION (5, 17, 0);
   if (deepspeed)
     zs_reader_default (reader, "training.framework_version", "zerosim", "0.19.5");
   zs_reader_default (reader, "training.torch_version", "zerosim", "2.11");
@@ -310,49 +282,57 @@ choose_framework (ZsReader *reader, Values *values, const ZsNode *const *given, 
 }
 
 static bool
-check_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given, const ZsTraining *training)
+check_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given,
+           const ZsTraining *training)
 {
   const ZsGpu *gpu = &reader->scenario->cluster.gpu;
   int capability = gpu->compute_capability;
 
   if (training->step.dtype == ZS_DTYPE_BF16 && capability > 0 && gpu->bf16_flops <= 0)
     zs_notes_add (reader->notes, ZS_NOTE_RISKY, "no-bf16", given[DTYPE],
-                  "%s has no bf16 in hardware: products are many times slower than in fp16", gpu->name);
+                  "%s has no bf16 in hardware: products are many times slower than in fp16",
+                  gpu->name);
   if (given[ATTENTION] != NULL && values->attention == ATTENTION_FLASH
       && (training->step.dtype == ZS_DTYPE_FP32 || (capability > 0 && capability < 80)))
-    return zs_node_fail (given[ATTENTION], reader->errors,
-                         "FlashAttention needs bf16 or fp16 and an Ampere GPU or newer, not %s in %s; say sdpa",
-                         gpu->name, ZS_DTYPE_WORDS[training->step.dtype]);
+    return zs_node_fail (
+        given[ATTENTION], reader->errors,
+        "FlashAttention needs bf16 or fp16 and an Ampere GPU or newer, not %s in %s; say sdpa",
+        gpu->name, ZS_DTYPE_WORDS[training->step.dtype]);
   return true;
 }
 
 static void
-choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *given, ZsStepShape *step)
+choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *given,
+                  ZsStepShape *step)
 {
-  static const char *const names[] = { [ZS_ATTENTION_EAGER] = "eager", [ZS_ATTENTION_CUDNN] = "cuDNN",
-                                       [ZS_ATTENTION_FLASH] = "flash", [ZS_ATTENTION_EFFICIENT] = "memory-efficient",
+  static const char *const names[] = { [ZS_ATTENTION_EAGER] = "eager",
+                                       [ZS_ATTENTION_CUDNN] = "cuDNN",
+                                       [ZS_ATTENTION_FLASH] = "flash",
+                                       [ZS_ATTENTION_EFFICIENT] = "memory-efficient",
                                        [ZS_ATTENTION_MATH] = "math" };
   const ZsScenario *scenario = reader->scenario;
   int kind = values->attention;
 
   if (given[ATTENTION] == NULL) {
     /* sdpa is transformers' default since 4.36 for these models */
-    kind = step->versions.of[ZS_SOFTWARE_TRANSFORMERS] >= ZS_VERSION (4, 36, 0) ? ATTENTION_SDPA : ATTENTION_EAGER;
+    kind = step->versions.of[ZS_SOFTWARE_TRANSFORMERS] >= ZS_VERSION (4, 36, 0) ? ATTENTION_SDPA
+                                                                                : ATTENTION_EAGER;
     zs_reader_default (reader, "training.attention", "transformers", "%s", ATTENTIONS[kind]);
   }
-  step->attention = kind == ATTENTION_EAGER   ? ZS_ATTENTION_EAGER
-                    : kind == ATTENTION_FLASH ? ZS_ATTENTION_FLASH
-                                              : zs_attention_of_sdpa (
-                                                  scenario->cluster.gpu.compute_capability,
-                                                  step->versions.of[ZS_SOFTWARE_TORCH], step->dtype,
-                                                  scenario->model.shape.head_dim, step->attention_mask);
+  step->attention =
+      kind == ATTENTION_EAGER ? ZS_ATTENTION_EAGER
+      : kind == ATTENTION_FLASH
+          ? ZS_ATTENTION_FLASH
+          : zs_attention_of_sdpa (scenario->cluster.gpu.compute_capability,
+                                  step->versions.of[ZS_SOFTWARE_TORCH], step->dtype,
+                                  scenario->model.shape.head_dim, step->attention_mask);
   if (kind == ATTENTION_SDPA)
-    zs_settings_put (reader->settings, "training.attention.backend", ZS_SETTING_DERIVED, "GPU, PyTorch and mask",
-                     "%s", names[step->attention]);
+    zs_settings_put (reader->settings, "training.attention.backend", ZS_SETTING_DERIVED,
+                     "GPU, PyTorch and mask", "%s", names[step->attention]);
 }
 
-/* Threads of each rank: torchrun and accelerate set OMP_NUM_THREADS=1 if there are several processes and it is
- * not set (torch/distributed/run.py); the deepspeed launcher does not. */
+/* Threads of each rank: torchrun and accelerate set OMP_NUM_THREADS=1 if there are several
+ * processes and it is not set (torch/distributed/run.py); the deepspeed launcher does not. */
 static void
 choose_threads (ZsReader *reader, const Values *values, const ZsNode *const *given, int framework)
 {
@@ -371,8 +351,10 @@ choose_threads (ZsReader *reader, const Values *values, const ZsNode *const *giv
     if (launcher && scenario->training.zero.offload_optimizer != ZS_DEVICE_NONE
         && scenario->cluster.gpus_per_node > 1)
       zs_notes_add (reader->notes, ZS_NOTE_INFO, "omp-threads", NULL,
-                    "the CPU's part of the step is simulated with all cores, as under the deepspeed launcher; "
-                    "torchrun and accelerate set OMP_NUM_THREADS=1, which is slower: `omp_threads: 1` says so");
+                    "the CPU's part of the step is simulated with all cores, as under the "
+                    "deepspeed launcher; "
+                    "torchrun and accelerate set OMP_NUM_THREADS=1, which is slower: `omp_threads: "
+                    "1` says so");
     zs_reader_default (reader, "training.omp_threads",
                        launcher ? "the deepspeed launcher" : "torchrun and accelerate", "%s",
                        *threads == 0 ? "all cores" : "1");
@@ -403,8 +385,13 @@ zs_reader_training (ZsReader *reader)
   ZsScenario *scenario = reader->scenario;
   ZsTraining *training = &scenario->training;
   ZsStepShape *step = &training->step;
-  Values values = { .zero_init = true, .steps = 3, .micro_batch = 1, .accumulation = 1, .clipping = 1,
-                    .alloc_conf = "", .dtype = ZS_DTYPE_BF16 };
+  Values values = { .zero_init = true,
+                    .steps = 3,
+                    .micro_batch = 1,
+                    .accumulation = 1,
+                    .clipping = 1,
+                    .alloc_conf = "",
+                    .dtype = ZS_DTYPE_BF16 };
   const ZsNode *given[N_FIELDS] = { NULL };
   const ZsNode *node = zs_node_get (reader->root, "training");
   bool reentrant_given = false, lora_dtype_given = false;
@@ -413,18 +400,18 @@ zs_reader_training (ZsReader *reader)
       && !zs_schema_read (node, "training", FIELDS, N_FIELDS, &values, given, reader->errors))
     return false;
   zs_reader_record (reader, "training.", FIELDS, N_FIELDS, given);
-  training->world = (int64_t) scenario->cluster.gpus_per_node * scenario->cluster.n_nodes;
+  training->world = (int64_t)scenario->cluster.gpus_per_node * scenario->cluster.n_nodes;
   choose_framework (reader, &values, given, training->world);
   put_versions (reader, &values, given);
-  training->framework = (ZsFramework) values.framework;
+  training->framework = (ZsFramework)values.framework;
   training->shape = scenario->model.shape;
-  training->n_steps = (int) values.steps;
-  training->gradient_accumulation = (int) values.accumulation;
+  training->n_steps = (int)values.steps;
+  training->gradient_accumulation = (int)values.accumulation;
   training->synchronize_phases = values.synchronize;
   scenario->memory_limit_bytes = values.memory_limit;
-  *step = (ZsStepShape) {
+  *step = (ZsStepShape){
     .micro_batch = values.micro_batch,
-    .dtype = given[DTYPE] != NULL ? (ZsDtype) values.dtype : usual_dtype (reader, NULL),
+    .dtype = given[DTYPE] != NULL ? (ZsDtype)values.dtype : usual_dtype (reader, NULL),
     .attention_mask = values.attention_mask,
     .keep_outputs = values.keep_outputs,
     .autocast = values.autocast,
@@ -448,8 +435,10 @@ zs_reader_training (ZsReader *reader)
   if (given[REENTRANT] != NULL)
     step->reentrant = values.reentrant;
   else if (step->checkpoint_every > 0 && !reentrant_given)
-    zs_reader_default (reader, "training.reentrant", "transformers", "%s", step->reentrant ? "true" : "false");
-  if (given[CHECKPOINTING] == NULL && given[MICRO_BATCH] == NULL)   /* a bare ds_config, most likely */
+    zs_reader_default (reader, "training.reentrant", "transformers", "%s",
+                       step->reentrant ? "true" : "false");
+  if (given[CHECKPOINTING] == NULL
+      && given[MICRO_BATCH] == NULL) /* a bare ds_config, most likely */
     zs_notes_add (reader->notes, ZS_NOTE_INFO, "no-checkpointing", NULL,
                   "activation checkpointing is off, as in transformers unless it is asked for; "
                   "`--checkpointing full` turns it on");
@@ -458,10 +447,12 @@ zs_reader_training (ZsReader *reader)
   step->sequence = values.sequence;
   if (given[SEQUENCE] == NULL) {
     step->sequence = MIN (2048, MAX (1, training->shape.max_position));
-    zs_reader_default (reader, "training.sequence_length", "zerosim", "%" G_GINT64_FORMAT, step->sequence);
+    zs_reader_default (reader, "training.sequence_length", "zerosim", "%" G_GINT64_FORMAT,
+                       step->sequence);
   } else if (training->shape.max_position > 0 && step->sequence > training->shape.max_position) {
     zs_notes_add (reader->notes, ZS_NOTE_RISKY, "long-sequence", given[SEQUENCE],
-                  "%" G_GINT64_FORMAT " tokens are more than the %" G_GINT64_FORMAT " that %s was made for",
+                  "%" G_GINT64_FORMAT " tokens are more than the %" G_GINT64_FORMAT
+                  " that %s was made for",
                   step->sequence, training->shape.max_position, training->shape.name);
   }
   if (!ok)
@@ -475,11 +466,14 @@ zs_reader_training (ZsReader *reader)
   if (training->framework != ZS_FRAMEWORK_DEEPSPEED && given[DEEPSPEED] != NULL)
     zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[DEEPSPEED],
                   "`deepspeed` has no effect with framework %s", FRAMEWORKS[training->framework]);
-  if (training->framework != ZS_FRAMEWORK_FSDP1 && training->framework != ZS_FRAMEWORK_FSDP2 && given[FSDP] != NULL)
+  if (training->framework != ZS_FRAMEWORK_FSDP1 && training->framework != ZS_FRAMEWORK_FSDP2
+      && given[FSDP] != NULL)
     zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[FSDP],
                   "`fsdp` has no effect with framework %s", FRAMEWORKS[training->framework]);
-  zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT, step->micro_batch);
-  zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d", training->gradient_accumulation);
+  zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT,
+                     step->micro_batch);
+  zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d",
+                     training->gradient_accumulation);
   zs_reader_default (reader, "training.dtype", "zerosim", "%s", ZS_DTYPE_WORDS[step->dtype]);
   zs_reader_default (reader, "training.steps", "zerosim", "3");
   zs_reader_cast_lora (reader, training, lora_dtype_given);

@@ -11,7 +11,7 @@ zs_scenario_free (ZsScenario *scenario)
   if (scenario == NULL)
     return;
   g_free (scenario->path);
-  g_free ((gpointer) scenario->cluster.environment);
+  g_free ((gpointer)scenario->cluster.environment);
   zs_topology_free (scenario->topology);
   g_array_unref (scenario->measured.phases);
   zs_settings_free (scenario->settings);
@@ -53,13 +53,16 @@ check_kind (ZsReader *reader)
     const char *key, *what;
   } kinds[] = {
     { "axes", "a sweep: run it with `zerosim sweep`" },
-    { "compute_environment", "an accelerate file: give it as --accelerate beside a scenario or ds_config" },
-    { "distributed_type", "an accelerate file: give it as --accelerate beside a scenario or ds_config" },
+    { "compute_environment",
+      "an accelerate file: give it as --accelerate beside a scenario or ds_config" },
+    { "distributed_type",
+      "an accelerate file: give it as --accelerate beside a scenario or ds_config" },
     { "model_type", "a model's config.json: give it as --model beside a scenario or ds_config" },
     { "architectures", "a model's config.json: give it as --model beside a scenario or ds_config" },
     { "per_device_train_batch_size",
       "TrainingArguments: give them as --training-args beside a scenario or ds_config" },
-    { "output_dir", "TrainingArguments: give them as --training-args beside a scenario or ds_config" },
+    { "output_dir",
+      "TrainingArguments: give them as --training-args beside a scenario or ds_config" },
   };
 
   for (size_t i = 0; i < G_N_ELEMENTS (kinds); i++) {
@@ -75,7 +78,7 @@ static bool
 check_top (ZsReader *reader)
 {
   typedef struct {
-    const char   *name;
+    const char *name;
     const ZsNode *cluster, *training, *measured;
   } Top;
   static const ZsField fields[] = {
@@ -90,7 +93,8 @@ check_top (ZsReader *reader)
 
   if (!check_kind (reader))
     return false;
-  if (!zs_schema_read (reader->root, "a scenario", fields, G_N_ELEMENTS (fields), &top, NULL, reader->errors))
+  if (!zs_schema_read (reader->root, "a scenario", fields, G_N_ELEMENTS (fields), &top, NULL,
+                       reader->errors))
     return false;
   reader->scenario->name = top.name;
   return true;
@@ -136,9 +140,13 @@ new_reader (const char *path, ZsDocument *document, ZsCatalogue *catalogue, ZsEr
   scenario->alloc_conf_text = "";
   zs_alloc_conf_init (&scenario->alloc_conf);
   scenario->measured.phases = g_array_new (FALSE, TRUE, sizeof (ZsMeasuredPhase));
-  return (ZsReader) { .scenario = scenario, .document = document, .root = zs_document_root (document),
-                      .catalogue = catalogue, .errors = errors, .notes = scenario->notes,
-                      .settings = scenario->settings };
+  return (ZsReader){ .scenario = scenario,
+                     .document = document,
+                     .root = zs_document_root (document),
+                     .catalogue = catalogue,
+                     .errors = errors,
+                     .notes = scenario->notes,
+                     .settings = scenario->settings };
 }
 
 /* Takes DOCUMENT. */
@@ -179,8 +187,8 @@ zs_scenario_load (const char *path, const ZsScenarioFlags *flags, const char *co
 {
   g_autoptr (ZsNotes) notes = zs_notes_new ();
   ZsDocument *document = zs_reader_load (path, notes, errors);
-  ZsScenario *scenario
-    = document != NULL ? read_document (path, document, flags, sets, catalogue, errors) : NULL;
+  ZsScenario *scenario =
+      document != NULL ? read_document (path, document, flags, sets, catalogue, errors) : NULL;
 
   if (scenario != NULL)
     for (int i = 0; i < zs_notes_count (notes); i++)
@@ -229,9 +237,10 @@ zs_scenario_load_cluster (const char *path, const char *const *sets, ZsCatalogue
     }
   }
   ZsReader reader = new_reader (path, document, catalogue, errors);
-  bool ok = reader.root->kind == ZS_NODE_MAPPING
-            || zs_node_fail (reader.root, errors, "a machine must be a mapping (key: value), not %s",
-                             zs_node_describe (reader.root));
+  bool ok =
+      reader.root->kind == ZS_NODE_MAPPING
+      || zs_node_fail (reader.root, errors, "a machine must be a mapping (key: value), not %s",
+                       zs_node_describe (reader.root));
 
   ok = ok && zs_reader_apply_sets (&reader, sets) && zs_reader_cluster (&reader);
   if (!ok || zs_errors_count (errors) > before) {

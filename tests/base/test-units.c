@@ -12,7 +12,7 @@ typedef bool (*Parse) (const char *text, int64_t *ret, GError **error);
 
 typedef struct {
   const char *text;
-  int64_t     value;   /* -1: refused */
+  int64_t value; /* -1: refused */
 } Case;
 
 static void
@@ -42,7 +42,7 @@ bytes_are_read_with_their_unit (void)
     { "1.5 KiB", 1536 },
     { "39.39 GiB", INT64_C (42294690447) },
     { "9481 MiB", INT64_C (9481) << 20 },
-    { "0.5 B", 0 },          /* ties to even */
+    { "0.5 B", 0 }, /* ties to even */
     { "1.5 B", 2 },
     { "2.5 B", 2 },
     { "2.5000000000000000001 B", 3 },
@@ -95,18 +95,24 @@ static void
 times_and_counts_are_read (void)
 {
   static const Case times[] = {
-    { "5 us", 5 * ZS_MICROSECOND }, { "5 µs", 5 * ZS_MICROSECOND }, { "3 ms", 3 * ZS_MILLISECOND },
-    { "2 s", 2 * ZS_SECOND },       { "1.5 min", 90 * ZS_SECOND },  { "0.4 ns", 400 },
-    { "200 days", -1 },             { "3000 h", -1 },
+    { "5 us", 5 * ZS_MICROSECOND },
+    { "5 µs", 5 * ZS_MICROSECOND },
+    { "3 ms", 3 * ZS_MILLISECOND },
+    { "2 s", 2 * ZS_SECOND },
+    { "1.5 min", 90 * ZS_SECOND },
+    { "0.4 ns", 400 },
+    { "200 days", -1 },
+    { "3000 h", -1 },
   };
   static const Case counts[] = {
-    { "5e8", 500000000 }, { "2.0", 2 },  { "1E+9", 1000000000 }, { "0", 0 },  { "1.5", -1 },
-    { "15e-1", -1 },      { "20e-1", 2 }, { "1 GB", -1 },         { "", -1 },  { "1e19", -1 },
+    { "5e8", 500000000 }, { "2.0", 2 },   { "1E+9", 1000000000 }, { "0", 0 },   { "1.5", -1 },
+    { "15e-1", -1 },      { "20e-1", 2 }, { "1 GB", -1 },         { "", -1 },   { "1e19", -1 },
     { "nan", -1 },        { "inf", -1 },  { "0x10", -1 },         { "1e", -1 },
   };
   static const Case messages[] = {
-    { "8", 8 }, { "1M", 1 << 20 }, { "8G", INT64_C (8) << 30 }, { "16m", 16 << 20 }, { "1 GB", 1000000000 },
-    { "-8", -1 }, { "8Q", -1 },
+    { "8", 8 },          { "1M", 1 << 20 },      { "8G", INT64_C (8) << 30 },
+    { "16m", 16 << 20 }, { "1 GB", 1000000000 }, { "-8", -1 },
+    { "8Q", -1 },
   };
 
   run_cases (zs_time_parse, times, G_N_ELEMENTS (times));
@@ -150,8 +156,8 @@ printed_sizes_read_back (void)
   GRand *random = g_rand_new_with_seed (seed);
 
   for (int i = 0; i < 2000; i++) {
-    int64_t bytes = (int64_t) (((uint64_t) g_rand_int (random) << 32 | g_rand_int (random))
-                               >> g_rand_int_range (random, 1, 63));
+    int64_t bytes = (int64_t)(((uint64_t)g_rand_int (random) << 32 | g_rand_int (random))
+                              >> g_rand_int_range (random, 1, 63));
     g_autofree char *text = zs_bytes_format (bytes);
     g_autofree char *exact = g_strdup_printf ("%" G_GINT64_FORMAT " B", bytes);
     int64_t back = -1;
@@ -160,7 +166,7 @@ printed_sizes_read_back (void)
       CU_ASSERT_TRUE (zs_bytes_parse (text, &back, NULL));
       if (llabs (back - bytes) > bytes / 190)
         g_printerr ("# seed %u: %s\n", seed, text);
-      CU_ASSERT_TRUE (llabs (back - bytes) <= bytes / 190);   /* 0.005 of at least 1 */
+      CU_ASSERT_TRUE (llabs (back - bytes) <= bytes / 190); /* 0.005 of at least 1 */
     }
     CU_ASSERT_TRUE (zs_bytes_parse (exact, &back, NULL));
     CU_ASSERT_EQUAL (back, bytes);
@@ -171,7 +177,8 @@ printed_sizes_read_back (void)
 static void
 nearest_words_are_near (void)
 {
-  static const char *const words[] = { "stage", "offload_param", "offload_optimizer", "overlap_comm", NULL };
+  static const char *const words[] = { "stage", "offload_param", "offload_optimizer",
+                                       "overlap_comm", NULL };
 
   CU_ASSERT_STRING_EQUAL (zs_nearest_word ("stgae", words), "stage");
   CU_ASSERT_STRING_EQUAL (zs_nearest_word ("Stage", words), "stage");

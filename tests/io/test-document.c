@@ -1,4 +1,5 @@
-/* test-document.c: YAML and JSON as trees with places; field tables.  SPDX-License-Identifier: MIT */
+/* test-document.c: YAML and JSON as trees with places; field tables.  SPDX-License-Identifier: MIT
+ */
 #include <glib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ yaml (const char *text)
 static void
 values_know_their_place (void)
 {
-  g_autoptr (ZsDocument) document = yaml ("name: x\ncluster:\n  gpu: a100 # comment\n  list: [1, 'two']\n");
+  g_autoptr (ZsDocument) document =
+      yaml ("name: x\ncluster:\n  gpu: a100 # comment\n  list: [1, 'two']\n");
   const ZsNode *cluster = zs_node_get (zs_document_root (document), "cluster");
   const ZsNode *gpu = zs_node_get (cluster, "gpu");
   const ZsNode *list = zs_node_get (cluster, "list");
@@ -41,9 +43,11 @@ values_know_their_place (void)
 static void
 json_is_strict_and_has_places (void)
 {
-  static const char good[] = "{\"a\":1e9,\t\"b\":[true,null,\"x\\u00e9\\/\\n\"],\r\n \"c\":{\"d\":-2.5}}";
-  static const char *const bad[] = { "{a: 1}", "{\"a\": 1,}", "{\"a\": NaN}", "{\"a\": 01}", "[1 2]",
-                                     "{\"a\": 1} x", "{'a': 1}", "// c\n{}", "{\"a\": 1e999}" };
+  static const char good[] =
+      "{\"a\":1e9,\t\"b\":[true,null,\"x\\u00e9\\/\\n\"],\r\n \"c\":{\"d\":-2.5}}";
+  static const char *const bad[] = { "{a: 1}",      "{\"a\": 1,}", "{\"a\": NaN}",
+                                     "{\"a\": 01}", "[1 2]",       "{\"a\": 1} x",
+                                     "{'a': 1}",    "// c\n{}",    "{\"a\": 1e999}" };
   g_autoptr (GError) error = NULL;
   g_autoptr (ZsDocument) document = zs_json_parse ("a.json", good, strlen (good), &error);
   int64_t integer = 0;
@@ -58,6 +62,11 @@ json_is_strict_and_has_places (void)
   CU_ASSERT_EQUAL (zs_node_get (root, "c")->line, 2);
   CU_ASSERT_STRING_EQUAL (zs_node_get (root, "b")->items[2]->text, "x\xc3\xa9/\n");
   CU_ASSERT_TRUE (zs_node_is_null (zs_node_get (root, "b")->items[1]));
+  static const char smile[] = "{\"a\": \"\\\\ud83d \\ud83d\\ude00\"}";
+  g_autoptr (ZsDocument) emoji = zs_json_parse ("a.json", smile, strlen (smile), &error);
+  CU_ASSERT_PTR_NOT_NULL_FATAL (emoji);
+  CU_ASSERT_STRING_EQUAL (zs_node_get (zs_document_root (emoji), "a")->text,
+                          "\\ud83d \xf0\x9f\x98\x80");
   for (size_t i = 0; i < G_N_ELEMENTS (bad); i++) {
     g_autoptr (GError) problem = NULL;
 
@@ -69,8 +78,8 @@ json_is_strict_and_has_places (void)
 static void
 aliases_and_merge_keys_are_copied (void)
 {
-  g_autoptr (ZsDocument) document
-    = yaml ("base: &b {x: 1, y: [2]}\none:\n  <<: *b\n  x: 3\ntwo: *b\n");
+  g_autoptr (ZsDocument) document =
+      yaml ("base: &b {x: 1, y: [2]}\none:\n  <<: *b\n  x: 3\ntwo: *b\n");
   const ZsNode *root = zs_document_root (document);
 
   CU_ASSERT_STRING_EQUAL (zs_node_get (zs_node_get (root, "one"), "x")->text, "3");
@@ -94,12 +103,12 @@ large_mappings_find_their_keys (void)
 }
 
 typedef struct {
-  int     n_gpus;
+  int n_gpus;
   int64_t memory, count;
-  ZsRate  rate;
-  bool    on;
-  double  share;
-  int     word;
+  ZsRate rate;
+  bool on;
+  double share;
+  int word;
 } Machine;
 
 static const char *const WORDS[] = { "ring", "tree", NULL };
@@ -117,8 +126,8 @@ static const ZsField FIELDS[] = {
 static void
 field_tables_fill_structs (void)
 {
-  g_autoptr (ZsDocument) document
-    = yaml ("{gpus: 8, memory: 2 TiB, count: 5e8, rate: 25 GB/s, on: true, share: 0.5, algorithm: tree}");
+  g_autoptr (ZsDocument) document = yaml (
+      "{gpus: 8, memory: 2 TiB, count: 5e8, rate: 25 GB/s, on: true, share: 0.5, algorithm: tree}");
   g_autoptr (ZsErrors) errors = zs_errors_new ();
   Machine machine = { 0 };
   const ZsNode *given[G_N_ELEMENTS (FIELDS)];
@@ -138,13 +147,18 @@ field_tables_fill_structs (void)
 static void
 all_mistakes_are_told_with_their_place (void)
 {
-  static const struct { const char *text, *message; } cases[] = {
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
     { "gpus: 17", "a.yaml:1:7: 'gpus' must be 1 to 16, not '17'" },
     { "gpus: eight", "a.yaml:1:7: 'gpus' must be a whole number, not 'eight'" },
-    { "gpus: 8\nmemroy: 1 GB", "a.yaml:2:1: unknown key 'memroy' in machine; did you mean 'memory'?" },
-    { "gpus: 8\nmemory: 80", "a.yaml:2:9: 'memory': a size needs its unit, such as 80 GiB, not '80'" },
+    { "gpus: 8\nmemroy: 1 GB",
+      "a.yaml:2:1: unknown key 'memroy' in machine; did you mean 'memory'?" },
+    { "gpus: 8\nmemory: 80",
+      "a.yaml:2:9: 'memory': a size needs its unit, such as 80 GiB, not '80'" },
     { "gpus: 8\non: 'true'", "a.yaml:2:5: 'on' must be true or false, not the string \"true\"" },
-    { "gpus: 8\nalgorithm: rings", "a.yaml:2:12: 'algorithm' must be ring or tree, not 'rings'; did you mean 'ring'?" },
+    { "gpus: 8\nalgorithm: rings",
+      "a.yaml:2:12: 'algorithm' must be ring or tree, not 'rings'; did you mean 'ring'?" },
     { "gpus: [8]", "a.yaml:1:7: 'gpus' must be one value, not a list" },
     { "on: false", "a.yaml:1:1: machine needs 'gpus' (GPUs of a node)" },
     { "gpus: 8\nshare: 1.5", "a.yaml:2:8: 'share' must be 0 to 1, not '1.5'" },

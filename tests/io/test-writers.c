@@ -34,10 +34,10 @@ json_is_written_as_it_goes (void)
   zs_json_string (writer, "s", "\"\\\n\x01\xff");
   zs_json_end_object (writer);
   zs_json_writer_free (writer);
-  CU_ASSERT_STRING_EQUAL (out->str,
-                          "{\n  \"n\": -9223372036854775808,\n  \"a\": [\n    {\"b\": true, \"z\": null},\n"
-                          "    0.1,\n    null,\n    -1.2345,\n    2\n  ],\n  \"e\": [],\n"
-                          "  \"s\": \"\\\"\\\\\\n\\u0001\xef\xbf\xbd\"\n}\n");
+  CU_ASSERT_STRING_EQUAL (
+      out->str, "{\n  \"n\": -9223372036854775808,\n  \"a\": [\n    {\"b\": true, \"z\": null},\n"
+                "    0.1,\n    null,\n    -1.2345,\n    2\n  ],\n  \"e\": [],\n"
+                "  \"s\": \"\\\"\\\\\\n\\u0001\xef\xbf\xbd\"\n}\n");
   g_autoptr (ZsDocument) document = zs_json_parse ("x", out->str, out->len, NULL);
   CU_ASSERT_PTR_NOT_NULL (document);
   g_string_free (out, TRUE);

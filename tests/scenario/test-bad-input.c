@@ -1,5 +1,5 @@
-/* test-bad-input.c: broken files give one clear error each, with its place, and nothing else happens.
- * SPDX-License-Identifier: MIT */
+/* test-bad-input.c: broken files give one clear error each, with its place, and nothing else
+ * happens. SPDX-License-Identifier: MIT */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 #define DS(text) GOOD "training: {deepspeed: {" text "}}\n"
 
 typedef struct {
-  const char *suffix;     /* of the file's name */
+  const char *suffix; /* of the file's name */
   const char *text;
-  gssize      length;     /* 0: up to the NUL */
-  const char *place;      /* after the file's name: "3:7", or "" where there are no lines */
-  const char *message;    /* part of the error */
+  gssize length;       /* 0: up to the NUL */
+  const char *place;   /* after the file's name: "3:7", or "" where there are no lines */
+  const char *message; /* part of the error */
 } Case;
 
 static const Case CASES[] = {
@@ -27,7 +27,10 @@ static const Case CASES[] = {
   { ".json", "", 0, "1:1", "empty" },
   { ".yaml", "# only a comment\n", 0, "", "nothing but comments" },
   { ".yaml", "model: a\0b", 10, "1:9", "byte 0x00" },
-  { ".yaml", "\x7f" "ELF\x02\x01", 6, "1:1", "binary" },
+  { ".yaml",
+    "\x7f"
+    "ELF\x02\x01",
+    6, "1:1", "binary" },
   { ".yaml", "model: caf\xe9\n", 0, "1:11", "byte 0xe9" },
   { ".yaml", "\xff\xfem\0o\0", 6, "1:1", "UTF-16" },
   { ".yaml", "name: \x1b[31m\n", 0, "1:7", "byte 0x1b" },
@@ -49,9 +52,11 @@ static const Case CASES[] = {
   { ".yaml", "? [a, b]\n: c\n", 0, "1:3", "a key must be a word" },
   { ".yaml", "<<: 5\nmodel: x\n", 0, "1:5", "'<<' takes a mapping" },
   /* given twice */
-  { ".yaml", "model: llama-7b\nmodel: llama-13b\n", 0, "2:1", "'model' is given twice; the first is at line 1" },
+  { ".yaml", "model: llama-7b\nmodel: llama-13b\n", 0, "2:1",
+    "'model' is given twice; the first is at line 1" },
   { ".yaml", "cluster:\n  gpu: h100\n  nodes: 1\n  gpu: a100\n", 0, "4:3", "'gpu' is given twice" },
-  { ".json", "{\"zero_optimization\": {\"stage\": 3},\n \"zero_optimization\": {\"stage\": 2}}", 0, "2:", "" },
+  { ".json", "{\"zero_optimization\": {\"stage\": 3},\n \"zero_optimization\": {\"stage\": 2}}", 0,
+    "2:", "" },
   /* wrong shape */
   { ".yaml", "just words\n", 0, "1:1", "must be a mapping" },
   { ".yaml", "- model\n- cluster\n", 0, "1:1", "must be a mapping" },
@@ -69,19 +74,25 @@ static const Case CASES[] = {
   { ".yaml", GOOD "trainig: {}\n", 0, "3:1", "did you mean 'training'" },
   { ".yaml", GOOD "training: {micro_bach: 1}\n", 0, "3:12", "did you mean 'micro_batch'" },
   { ".yaml", "model: lama-7b\n" GOOD_CLUSTER, 0, "1:8", "did you mean 'llama-7b'" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: a100-sxm4-40bg}\n", 0, "2:16", "did you mean 'a100-sxm4-40gb'" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: a100-sxm4-40bg}\n", 0, "2:16",
+    "did you mean 'a100-sxm4-40gb'" },
   { ".yaml", "model: llama-7b\ncluster: {gpu: A100}\n", 0, "2:16", "may be any of" },
-  { ".yaml", "model: llama-7b\ncluster: {instance: dgx-h1000}\n", 0, "2:21", "did you mean 'dgx-h100'" },
+  { ".yaml", "model: llama-7b\ncluster: {instance: dgx-h1000}\n", 0, "2:21",
+    "did you mean 'dgx-h100'" },
   { ".yaml", GOOD "training: {framework: deepsped}\n", 0, "3:23", "did you mean 'deepspeed'" },
   { ".yaml", GOOD "training: {attention: flash3}\n", 0, "3:23", "eager, sdpa or flash" },
   { ".yaml", GOOD "training: {checkpointing: fully}\n", 0, "3:27", "none or full" },
   { ".yaml", GOOD "training: {lora: {rank: 8, targets: [q]}}\n", 0, "3:38", "q_proj" },
-  { ".yaml", "model: {base: llama-7b, layer: 4}\n" GOOD_CLUSTER, 0, "1:25", "did you mean 'layers'" },
+  { ".yaml", "model: {base: llama-7b, layer: 4}\n" GOOD_CLUSTER, 0, "1:25",
+    "did you mean 'layers'" },
   { ".yaml", DS ("train_batch_size: 2, zero_optimization: {stgae: 3}"), 0, "3:65", "stage" },
   { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: pcie6}\n", 0, "2:30", "there are: " },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: rtx-4090, gpus_per_node: 2, fabric: nvlink}\n", 0, "2:52", "has no NVLink" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nodes: 2, network: ib}\n", 0, "2:41", "there are: " },
-  { ".yaml", GOOD "training: {alloc_conf: \"expandable_segment:True\"}\n", 0, "3:24", "expandable_segments" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: rtx-4090, gpus_per_node: 2, fabric: nvlink}\n", 0,
+    "2:52", "has no NVLink" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nodes: 2, network: ib}\n", 0, "2:41",
+    "there are: " },
+  { ".yaml", GOOD "training: {alloc_conf: \"expandable_segment:True\"}\n", 0, "3:24",
+    "expandable_segments" },
   /* wrong types and ranges */
   { ".yaml", GOOD "training: {micro_batch: -1}\n", 0, "3:25", "1 to 1048576" },
   { ".yaml", GOOD "training: {micro_batch: 1.5}\n", 0, "3:25", "whole number" },
@@ -96,28 +107,39 @@ static const Case CASES[] = {
   { ".yaml", GOOD "training: {memory_limit: 24 Gb}\n", 0, "3:26", "bits" },
   { ".yaml", GOOD "training: {memory_limit: 99999999 PiB}\n", 0, "3:26", "too large" },
   { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nodes: 0}\n", 0, "2:29", "1 to 65536" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, gpus_per_node: 1e30}\n", 0, "2:37", "whole number" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, host: {memory: 64 GB/s}}\n", 0, "2:37", "not a unit of a size" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, shm_rate: 9 GB}\n", 0, "2:32", "GB/s (bytes) or Gb/s (bits)" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, network: {nics: 8, kind: efa}}\n", 0, "2:31", "needs 'rate'" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nvme: {read: 1 GB/s}}\n", 0, "2:28", "needs 'write'" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, gpus_per_node: 1e30}\n", 0, "2:37",
+    "whole number" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, host: {memory: 64 GB/s}}\n", 0, "2:37",
+    "not a unit of a size" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, shm_rate: 9 GB}\n", 0, "2:32",
+    "GB/s (bytes) or Gb/s (bits)" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, network: {nics: 8, kind: efa}}\n", 0, "2:31",
+    "needs 'rate'" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nvme: {read: 1 GB/s}}\n", 0, "2:28",
+    "needs 'write'" },
   { ".yaml", "model: {base: llama-7b, heads: 7}\n" GOOD_CLUSTER, 0, "1:8", "multiple" },
   { ".yaml", "model: {base: llama-7b, layers: 0}\n" GOOD_CLUSTER, 0, "1:33", "1 to 4096" },
-  { ".yaml", "model: {layers: 4, heads: 8, intermediate: 512, vocabulary: 99}\n" GOOD_CLUSTER, 0, "1:8", "needs 'hidden_size'" },
+  { ".yaml", "model: {layers: 4, heads: 8, intermediate: 512, vocabulary: 99}\n" GOOD_CLUSTER, 0,
+    "1:8", "needs 'hidden_size'" },
   { ".yaml", GOOD "training: {framework: single}\n", 0, "3:23", "for one GPU" },
   { ".yaml", GOOD "training: {framework: deepspeed}\n", 0, "3:23", "needs its ds_config" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: v100-32gb}\ntraining: {attention: flash}\n", 0, "3:23", "Ampere" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: v100-32gb}\ntraining: {attention: flash}\n", 0,
+    "3:23", "Ampere" },
   { ".yaml", GOOD "measured: {step_time: 4.5}\n", 0, "3:23", "needs its unit" },
   { ".yaml", GOOD "measured: {phases: [{step: 1}]}\n", 0, "3:21", "needs 'phase'" },
   { ".yaml", DS ("train_batch_size: 2, zero_optimization: {stage: 4}"), 0, "3:72", "0, 1, 2 or 3" },
   { ".yaml", DS ("train_batch_size: 2, zero_optimization: 3"), 0, "3:64", "object" },
-  { ".json", "{\"train_batch_size\": 2, \"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": -5}}", 0, "1:81", "at least 0" },
+  { ".json",
+    "{\"train_batch_size\": 2, \"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": -5}}",
+    0, "1:81", "at least 0" },
   /* files that are not there */
   { ".yaml", GOOD "training: {deepspeed: nowhere.json}\n", 0, "3:23", "No such file" },
   { ".yaml", GOOD "training: {deepspeed: .}\n", 0, "3:23", "" },
   { ".yaml", "model: nowhere/config.json\n" GOOD_CLUSTER, 0, "1:8", "No such file" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: {topo: nowhere.txt}}\n", 0, "2:37", "No such file" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: {topo: a, nccl_xml: b}}\n", 0, "2:30", "{topo: FILE}" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: {topo: nowhere.txt}}\n", 0, "2:37",
+    "No such file" },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: {topo: a, nccl_xml: b}}\n", 0, "2:30",
+    "{topo: FILE}" },
 };
 
 static ZsCatalogue *catalogue;
@@ -137,7 +159,8 @@ every_broken_file_has_its_error (void)
     g_autoptr (ZsErrors) errors = zs_errors_new ();
     bool json = strcmp (one->suffix, ".json") == 0;
 
-    CU_ASSERT_TRUE_FATAL (zs_file_write (path, one->text, one->length > 0 ? one->length : -1, NULL));
+    CU_ASSERT_TRUE_FATAL (
+        zs_file_write (path, one->text, one->length > 0 ? one->length : -1, NULL));
     ZsScenario *scenario = zs_scenario_load (path, json ? &FLAGS : NULL, NULL, catalogue, errors);
 
     CU_ASSERT_PTR_NULL (scenario);
@@ -168,7 +191,7 @@ check_generated (GString *text, const char *suffix, const char *message)
   g_autofree char *path = g_build_filename (folder, name, NULL);
   g_autoptr (ZsErrors) errors = zs_errors_new ();
 
-  CU_ASSERT_TRUE_FATAL (zs_file_write (path, text->str, (gssize) text->len, NULL));
+  CU_ASSERT_TRUE_FATAL (zs_file_write (path, text->str, (gssize)text->len, NULL));
   CU_ASSERT_PTR_NULL (zs_scenario_load (path, strcmp (suffix, ".json") == 0 ? &FLAGS : NULL, NULL,
                                         catalogue, errors));
   if (zs_errors_count (errors) != 1)
@@ -200,24 +223,31 @@ no_input_eats_memory_or_stack (void)
   check_generated (repeat ("", "{\"a\":", 100000, "1"), ".json", "");
   check_generated (repeat ("[", "[", 500, ""), ".json", "");
   check_generated (repeat ("model: [", "x,", 250000, "]"), ".yaml", "not a settings file");
-  check_generated (repeat ("model: ", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 500000, ""), ".yaml", "larger than");
+  check_generated (repeat ("model: ", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 500000, ""),
+                   ".yaml", "larger than");
   check_generated (repeat ("model: ", "x", 100000, "\n" GOOD_CLUSTER), ".yaml", "no model");
-  check_generated (repeat ("model: llama-7b\ncluster: {gpu: ", "y", 100000, "}\n"), ".yaml", "no GPU");
+  check_generated (repeat ("model: llama-7b\ncluster: {gpu: ", "y", 100000, "}\n"), ".yaml",
+                   "no GPU");
   check_generated (repeat ("", "k", 2000, ": 1\n"), ".yaml", "");
 
   /* nine levels of nine aliases: a billion nodes if they were written out */
   GString *bomb = g_string_new ("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
   for (int i = 1; i < 10; i++)
-    g_string_append_printf (bomb, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i,
-                            i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    g_string_append_printf (bomb,
+                            "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i,
+                            i, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
   check_generated (bomb, ".yaml", "aliases written out");
 }
 
 static void
 files_that_cannot_be_read_say_why (void)
 {
-  static const struct { const char *path, *message; } cases[] = {
-    { "/nowhere/at/all.yaml", "No such file" }, { "/dev/zero", "device" }, { "/", "folder" },
+  static const struct {
+    const char *path, *message;
+  } cases[] = {
+    { "/nowhere/at/all.yaml", "No such file" },
+    { "/dev/zero", "device" },
+    { "/", "folder" },
     { "/dev/null", "device" },
   };
 
@@ -234,7 +264,10 @@ files_that_cannot_be_read_say_why (void)
 static void
 wrong_flags_and_sets_name_themselves (void)
 {
-  static const struct { ZsScenarioFlags flags; const char *set, *message; } cases[] = {
+  static const struct {
+    ZsScenarioFlags flags;
+    const char *set, *message;
+  } cases[] = {
     { { .gpus = "2x" }, NULL, "--gpus 2x: " },
     { { .gpus = "" }, NULL, "--gpus : " },
     { { .gpus = "x4090" }, NULL, "--gpus x4090: no GPU" },
@@ -242,13 +275,17 @@ wrong_flags_and_sets_name_themselves (void)
     { { .model = "gpt-5" }, NULL, "--model gpt-5: no model" },
     { { .micro_batch = "two" }, NULL, "--micro-batch two: 'micro_batch' must be a whole number" },
     { { .sequence = "-1" }, NULL, "--seq -1: 'sequence_length' must be" },
-    { { .checkpointing = "some" }, NULL, "--checkpointing some: 'checkpointing' must be none or full" },
+    { { .checkpointing = "some" },
+      NULL,
+      "--checkpointing some: 'checkpointing' must be none or full" },
     { { .checkpointing = "0" }, NULL, "--checkpointing 0: 'every' must be" },
     { { .attention = "fast" }, NULL, "--attention fast: 'attention' must be" },
     { { .lora = "8:q" }, NULL, "--lora 8:q: 'targets' must be" },
     { { .lora = "" }, NULL, "--lora : lora needs 'rank'" },
     { { .host_memory = "64" }, NULL, "--host-memory 64: 'memory': a size needs its unit" },
-    { { .deepspeed_version = "new" }, NULL, "--deepspeed-version new: 'framework_version' must be" },
+    { { .deepspeed_version = "new" },
+      NULL,
+      "--deepspeed-version new: 'framework_version' must be" },
     { { .nodes = "0" }, NULL, "--nodes 0: 'nodes' must be" },
     { { 0 }, "stage", "--set stage: PATH=VALUE" },
     { { 0 }, "=3", "--set =3: PATH=VALUE" },
@@ -256,19 +293,21 @@ wrong_flags_and_sets_name_themselves (void)
     { { 0 }, "stage=5", "--set stage=5: 'stage' must be 0, 1, 2 or 3" },
     { { 0 }, "cluster.gpu.name=x", "--set cluster.gpu.name=x: 'gpu' has no 'name'" },
     { { 0 }, "training.lora=[1", "--set training.lora=[1" },
-    { { 0 }, "cluster.nodes=", NULL },   /* nothing: as if it were not given */
+    { { 0 }, "cluster.nodes=", NULL }, /* nothing: as if it were not given */
   };
   g_autofree char *path = testing_source_path ("scenarios/zero3.yaml");
 
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
     const char *const sets[] = { cases[i].set, NULL };
     g_autoptr (ZsErrors) errors = zs_errors_new ();
-    g_autoptr (ZsScenario) scenario = zs_scenario_load (path, &cases[i].flags, sets, catalogue, errors);
+    g_autoptr (ZsScenario) scenario =
+        zs_scenario_load (path, &cases[i].flags, sets, catalogue, errors);
 
     CU_ASSERT_EQUAL (scenario == NULL, cases[i].message != NULL);
     CU_ASSERT_EQUAL (zs_errors_count (errors), cases[i].message != NULL);
     if (zs_errors_count (errors) > 0) {
-      if (cases[i].message == NULL || !g_str_has_prefix (zs_errors_get (errors, 0)->message, cases[i].message))
+      if (cases[i].message == NULL
+          || !g_str_has_prefix (zs_errors_get (errors, 0)->message, cases[i].message))
         zs_errors_print (errors, "# ", stderr);
       CU_ASSERT_TRUE (cases[i].message != NULL
                       && g_str_has_prefix (zs_errors_get (errors, 0)->message, cases[i].message));
@@ -293,7 +332,8 @@ mistakes_are_told_together (void)
 static void
 torn_files_never_crash (void)
 {
-  static const char *const names[] = { "scenarios/zero3.yaml", "scenarios/first-run/ds_config.json" };
+  static const char *const names[] = { "scenarios/zero3.yaml",
+                                       "scenarios/first-run/ds_config.json" };
   const guint32 seed = 77;
   GRand *random = g_rand_new_with_seed (seed);
 
@@ -307,12 +347,13 @@ torn_files_never_crash (void)
     for (int i = 0; i < 250; i++) {
       g_autofree char *torn = g_memdup2 (text, length);
       g_autoptr (ZsErrors) errors = zs_errors_new ();
-      gsize n = i % 2 == 0 ? (gsize) g_rand_int_range (random, 0, (int) length) : length;
+      gsize n = i % 2 == 0 ? (gsize)g_rand_int_range (random, 0, (int)length) : length;
 
       for (int k = 0; k < 3 && i % 2 == 1; k++)
-        torn[g_rand_int_range (random, 0, (int) length)] = (char) g_rand_int_range (random, 0, 256);
-      CU_ASSERT_TRUE (zs_file_write (path, torn, (gssize) n, NULL));
-      ZsScenario *scenario = zs_scenario_load (path, f == 1 ? &FLAGS : NULL, NULL, catalogue, errors);
+        torn[g_rand_int_range (random, 0, (int)length)] = (char)g_rand_int_range (random, 0, 256);
+      CU_ASSERT_TRUE (zs_file_write (path, torn, (gssize)n, NULL));
+      ZsScenario *scenario =
+          zs_scenario_load (path, f == 1 ? &FLAGS : NULL, NULL, catalogue, errors);
 
       if ((scenario == NULL) != (zs_errors_count (errors) > 0))
         g_printerr ("# seed %u, %s, round %d\n", seed, names[f], i);

@@ -16,7 +16,7 @@ table (const char *name)
   g_autofree char *relative = g_build_filename ("tests/data/models", name, NULL);
   g_autofree char *path = testing_source_path (relative);
   g_autofree char *text = NULL;
-  GPtrArray *rows = g_ptr_array_new_with_free_func ((GDestroyNotify) g_strfreev);
+  GPtrArray *rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
   gsize length;
 
   CU_ASSERT_TRUE_FATAL (zs_file_read (path, 1 << 20, &text, &length, NULL));
@@ -46,12 +46,12 @@ every_gpu_of_the_table_is_there (void)
   int n_gpus;
 
   zs_catalogue_list (catalogue, ZS_CATALOGUE_GPUS, &n_gpus);
-  CU_ASSERT_TRUE (n_gpus >= (int) rows->len - 1);
+  CU_ASSERT_TRUE (n_gpus >= (int)rows->len - 1);
   for (guint r = 1; r < rows->len; r++) {
     g_autoptr (GError) error = NULL;
     g_autoptr (ZsErrors) errors = zs_errors_new ();
-    const ZsCatalogueEntry *entry
-      = zs_catalogue_find (catalogue, ZS_CATALOGUE_GPUS, cell (rows, r, "name"), NULL, NULL, &error);
+    const ZsCatalogueEntry *entry = zs_catalogue_find (catalogue, ZS_CATALOGUE_GPUS,
+                                                       cell (rows, r, "name"), NULL, NULL, &error);
     ZsGpu gpu;
 
     if (entry == NULL)
@@ -65,7 +65,7 @@ every_gpu_of_the_table_is_there (void)
 
     double label = g_ascii_strtod (cell (rows, r, "memory_label_GB"), NULL);
     double typical = g_ascii_strtod (cell (rows, r, "torch_total_GiB_typical"), NULL);
-    double gib = (double) gpu.memory_bytes / (1 << 30);
+    double gib = (double)gpu.memory_bytes / (1 << 30);
 
     if (typical > 0)
       CU_ASSERT_DOUBLE_EQUAL (gib, typical, 0.006);
@@ -93,8 +93,9 @@ every_gpu_file_is_plausible (void)
 
     CU_ASSERT_TRUE (peak >= gpu.fp32_flops && gpu.fp32_flops >= 5e12);
     /* an operation per byte between 20 and 500: anything else is a misplaced comma */
-    CU_ASSERT_TRUE (peak / (double) gpu.memory_rate > 20 && peak / (double) gpu.memory_rate < 500);
-    CU_ASSERT_TRUE (gpu.context_bytes > (INT64_C (300) << 20) && gpu.context_bytes < INT64_C (2) << 30);
+    CU_ASSERT_TRUE (peak / (double)gpu.memory_rate > 20 && peak / (double)gpu.memory_rate < 500);
+    CU_ASSERT_TRUE (gpu.context_bytes > (INT64_C (300) << 20)
+                    && gpu.context_bytes < INT64_C (2) << 30);
     CU_ASSERT_TRUE (gpu.matmul_efficiency > 0.4 && gpu.matmul_efficiency < 1.3);
     CU_ASSERT_TRUE (gpu.memory_efficiency > 0.5 && gpu.memory_efficiency <= 0.95);
     CU_ASSERT_TRUE (gpu.expected_error >= 0.05);
@@ -115,14 +116,15 @@ every_model_has_its_parameters (void)
     for (int k = 0; k < 2; k++) {
       g_autoptr (GError) error = NULL;
       g_autoptr (ZsErrors) errors = zs_errors_new ();
-      const ZsCatalogueEntry *entry
-        = zs_catalogue_find (catalogue, ZS_CATALOGUE_MODELS, names[k], NULL, NULL, &error);
+      const ZsCatalogueEntry *entry =
+          zs_catalogue_find (catalogue, ZS_CATALOGUE_MODELS, names[k], NULL, NULL, &error);
       ZsHfConfig config = { 0 };
 
       if (entry == NULL)
         g_printerr ("# %s\n", error->message);
       CU_ASSERT_PTR_NOT_NULL_FATAL (entry);
-      CU_ASSERT_TRUE (zs_hf_config_read (zs_document_root (entry->document), "x", &config, NULL, errors));
+      CU_ASSERT_TRUE (
+          zs_hf_config_read (zs_document_root (entry->document), "x", &config, NULL, errors));
       zs_errors_print (errors, "# ", stderr);
       CU_ASSERT_EQUAL (config.n_parameters,
                        g_ascii_strtoll (cell (rows, r, "params_total"), NULL, 10));
@@ -142,25 +144,29 @@ every_machine_names_a_gpu (void)
   int n;
 
   for (guint r = 1; r < rows->len; r++) {
-    const ZsCatalogueEntry *entry
-      = zs_catalogue_find (catalogue, ZS_CATALOGUE_INSTANCES, cell (rows, r, "name"), NULL, NULL, NULL);
+    const ZsCatalogueEntry *entry = zs_catalogue_find (catalogue, ZS_CATALOGUE_INSTANCES,
+                                                       cell (rows, r, "name"), NULL, NULL, NULL);
 
     CU_ASSERT_PTR_NOT_NULL_FATAL (entry);
     const ZsNode *gpu = zs_node_get (zs_document_root (entry->document), "gpu");
     CU_ASSERT_PTR_NOT_NULL_FATAL (gpu);
-    CU_ASSERT_PTR_NOT_NULL (zs_catalogue_find (catalogue, ZS_CATALOGUE_GPUS, gpu->text, NULL, NULL, NULL));
+    CU_ASSERT_PTR_NOT_NULL (
+        zs_catalogue_find (catalogue, ZS_CATALOGUE_GPUS, gpu->text, NULL, NULL, NULL));
     CU_ASSERT_STRING_EQUAL (zs_node_get (zs_document_root (entry->document), "gpus_per_node")->text,
                             cell (rows, r, "gpus"));
   }
   zs_catalogue_list (catalogue, ZS_CATALOGUE_INSTANCES, &n);
-  CU_ASSERT_EQUAL (n, (int) rows->len - 1);
+  CU_ASSERT_EQUAL (n, (int)rows->len - 1);
   g_ptr_array_unref (rows);
 }
 
 static void
 spellings_lead_to_one_gpu (void)
 {
-  static const struct { const char *text, *form, *name; bool open; } cases[] = {
+  static const struct {
+    const char *text, *form, *name;
+    bool open;
+  } cases[] = {
     { "A100-40G", "pcie", "a100-pcie-40gb", true },
     { "A100-40G", "sxm", "a100-sxm4-40gb", true },
     { "A100-40G", NULL, "a100-sxm4-40gb", true },
@@ -216,9 +222,9 @@ aliases_are_not_shared_by_accident (void)
     for (int i = 0; i < n; i++)
       for (int j = 0; entries[i].aliases[j] != NULL; j++) {
         g_autoptr (GError) error = NULL;
-        const ZsCatalogueEntry *found = zs_catalogue_find (
-          catalogue, kind, entries[i].aliases[j], *entries[i].form != '\0' ? entries[i].form : NULL, NULL,
-          &error);
+        const ZsCatalogueEntry *found =
+            zs_catalogue_find (catalogue, kind, entries[i].aliases[j],
+                               *entries[i].form != '\0' ? entries[i].form : NULL, NULL, &error);
 
         /* "A100" is four cards: said so, and not guessed */
         if (error != NULL && strstr (error->message, "may be any of") != NULL
@@ -262,24 +268,28 @@ defaults_are_those_of_the_class (void)
   CU_ASSERT_EQUAL (config.shape.head_dim, 128);
   CU_ASSERT_FALSE (config.shape.tied_embeddings);
   CU_ASSERT_EQUAL (zs_notes_count (notes), 0);
-  CU_ASSERT_TRUE (read_config ("{\"model_type\":\"mistral\",\"sliding_window\":4096," DIMENSIONS "}", &config,
-                               notes, &e2));
+  CU_ASSERT_TRUE (read_config (
+      "{\"model_type\":\"mistral\",\"sliding_window\":4096," DIMENSIONS "}", &config, notes, &e2));
   CU_ASSERT_EQUAL (config.shape.n_kv_heads, 8);
   CU_ASSERT_EQUAL (zs_notes_count (notes), 1);
   CU_ASSERT_STRING_EQUAL (zs_notes_get (notes, 0)->code, "sliding-window");
-  CU_ASSERT_TRUE (read_config ("{\"model_type\":\"qwen3\",\"num_key_value_heads\":null," DIMENSIONS "}",
+  CU_ASSERT_TRUE (read_config ("{\"model_type\":\"qwen3\",\"num_key_value_heads\":null," DIMENSIONS
+                               "}",
                                &config, notes, &e3));
   CU_ASSERT_EQUAL (config.shape.n_kv_heads, 32);
   CU_ASSERT_TRUE (config.shape.qk_norm);
-  CU_ASSERT_TRUE (read_config ("{\"architectures\":[\"Qwen2ForCausalLM\"],\"torch_dtype\":\"bfloat16\"," DIMENSIONS
-                               "}", &config, notes, &e4));
+  CU_ASSERT_TRUE (read_config (
+      "{\"architectures\":[\"Qwen2ForCausalLM\"],\"torch_dtype\":\"bfloat16\"," DIMENSIONS "}",
+      &config, notes, &e4));
   CU_ASSERT_TRUE (config.shape.qkv_bias && config.has_dtype && config.dtype == ZS_DTYPE_BF16);
 }
 
 static void
 other_architectures_are_refused_politely (void)
 {
-  static const struct { const char *text, *message; } cases[] = {
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
     { "{\"model_type\":\"mixtral\"," DIMENSIONS "}", "mistral-7b-v0.1" },
     { "{\"model_type\":\"gpt_neox\"," DIMENSIONS "}", "tinyllama" },
     { "{\"model_type\":\"lama\"," DIMENSIONS "}", "did you mean 'llama'" },
@@ -289,7 +299,8 @@ other_architectures_are_refused_politely (void)
     { "{\"model_type\":\"llama\",\"head_dim\":\"x\"," DIMENSIONS "}", "whole number" },
     { "{\"model_type\":7," DIMENSIONS "}", "not simulated" },
     { "[]", "must be a mapping" },
-    { "{\"model_type\":\"llama\",\"torch_dtype\":\"int8\"," DIMENSIONS "}", "bfloat16, float16 or float32" },
+    { "{\"model_type\":\"llama\",\"torch_dtype\":\"int8\"," DIMENSIONS "}",
+      "bfloat16, float16 or float32" },
   };
 
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {

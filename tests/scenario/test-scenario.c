@@ -33,8 +33,8 @@ parse (const char *text, const ZsScenarioFlags *flags, const char *const *sets)
   if (document == NULL)
     g_printerr ("# %s\n", error->message);
   CU_ASSERT_PTR_NOT_NULL_FATAL (document);
-  ZsScenario *scenario
-    = zs_scenario_read (zs_document_root (document), "a.yaml", flags, sets, catalogue, errors);
+  ZsScenario *scenario =
+      zs_scenario_read (zs_document_root (document), "a.yaml", flags, sets, catalogue, errors);
 
   zs_errors_print (errors, "# ", stderr);
   CU_ASSERT_PTR_NOT_NULL_FATAL (scenario);
@@ -106,17 +106,20 @@ a_ds_config_and_flags_are_a_scenario (void)
   CU_ASSERT_EQUAL (scenario->training.step.attention, ZS_ATTENTION_FLASH);
   CU_ASSERT_EQUAL (scenario->training.step.micro_batch, 1);
   CU_ASSERT_EQUAL (scenario->model.n_parameters, INT64_C (6738415616));
-  CU_ASSERT_STRING_EQUAL (origin (scenario, "training.framework_version"), "0.19.5: default of zerosim");
+  CU_ASSERT_STRING_EQUAL (origin (scenario, "training.framework_version"),
+                          "0.19.5: default of zerosim");
   CU_ASSERT_STRING_EQUAL (origin (scenario, "model"), "llama-7b: given by --model llama-7b");
-  CU_ASSERT_PTR_NOT_NULL (strstr (origin (scenario, "training.deepspeed.zero_optimization.reduce_bucket_size"),
-                                  "resolved from \"auto\""));
+  CU_ASSERT_PTR_NOT_NULL (
+      strstr (origin (scenario, "training.deepspeed.zero_optimization.reduce_bucket_size"),
+              "resolved from \"auto\""));
 }
 
 static void
 a_ds_config_without_a_batch_runs_with_one_sample (void)
 {
-  g_autoptr (ZsScenario) scenario
-    = parse (SMALL "training: {deepspeed: {zero_optimization: {stage: 2}, bf16: {enabled: true}}}", NULL, NULL);
+  g_autoptr (ZsScenario) scenario =
+      parse (SMALL "training: {deepspeed: {zero_optimization: {stage: 2}, bf16: {enabled: true}}}",
+             NULL, NULL);
 
   CU_ASSERT_EQUAL (scenario->training.step.micro_batch, 1);
   CU_ASSERT_TRUE (has_note (scenario, "no-batch-size"));
@@ -126,9 +129,14 @@ static void
 sets_win_and_say_so (void)
 {
   g_autofree char *path = testing_source_path ("scenarios/zero3.yaml");
-  const char *const sets[] = { "stage=2", "reduce_bucket_size=1e8", "micro_batch=4",
-                               "zero_optimization.overlap_comm=false", "model.layers=4",
-                               "training.lora={rank: 8, targets: [q_proj]}", "cluster.gpus_per_node=4", NULL };
+  const char *const sets[] = { "stage=2",
+                               "reduce_bucket_size=1e8",
+                               "micro_batch=4",
+                               "zero_optimization.overlap_comm=false",
+                               "model.layers=4",
+                               "training.lora={rank: 8, targets: [q_proj]}",
+                               "cluster.gpus_per_node=4",
+                               NULL };
   const ZsScenarioFlags flags = { .sequence = "512", .micro_batch = "2" };
   g_autoptr (ZsScenario) scenario = load (path, &flags, sets);
 
@@ -148,7 +156,9 @@ sets_win_and_say_so (void)
 static void
 short_paths_are_completed (void)
 {
-  static const struct { const char *text, *path; } cases[] = {
+  static const struct {
+    const char *text, *path;
+  } cases[] = {
     { "stage", "training.deepspeed.zero_optimization.stage" },
     { "zero_optimization.stage", "training.deepspeed.zero_optimization.stage" },
     { "offload_optimizer.device", "training.deepspeed.zero_optimization.offload_optimizer.device" },
@@ -173,9 +183,11 @@ static void
 defaults_follow_versions (void)
 {
   g_autoptr (ZsScenario) now = parse (SMALL "training: {checkpointing: full}", NULL, NULL);
-  g_autoptr (ZsScenario) then = parse (SMALL "training: {checkpointing: full, transformers_version: 4.45, torch_version: 2.5}",
-                                       NULL, NULL);
-  g_autoptr (ZsScenario) old = parse (SMALL "training: {transformers_version: 4.31, torch_version: 2.1}", NULL, NULL);
+  g_autoptr (ZsScenario) then = parse (
+      SMALL "training: {checkpointing: full, transformers_version: 4.45, torch_version: 2.5}", NULL,
+      NULL);
+  g_autoptr (ZsScenario) old =
+      parse (SMALL "training: {transformers_version: 4.31, torch_version: 2.1}", NULL, NULL);
 
   CU_ASSERT_EQUAL (now->training.framework, ZS_FRAMEWORK_DDP);
   CU_ASSERT_FALSE (now->training.step.reentrant);
@@ -190,11 +202,15 @@ defaults_follow_versions (void)
 static void
 gpus_without_bf16_train_in_fp16 (void)
 {
-#define AUTO "training: {deepspeed: {fp16: {enabled: auto}, bf16: {enabled: auto}, zero_optimization: {stage: 2}}}"
-  g_autoptr (ZsScenario) volta = parse ("model: llama-7b\ncluster: {gpu: v100-32gb, gpus_per_node: 8}\n" AUTO, NULL, NULL);
+#define AUTO                                                                                       \
+  "training: {deepspeed: {fp16: {enabled: auto}, bf16: {enabled: auto}, zero_optimization: "       \
+  "{stage: 2}}}"
+  g_autoptr (ZsScenario) volta =
+      parse ("model: llama-7b\ncluster: {gpu: v100-32gb, gpus_per_node: 8}\n" AUTO, NULL, NULL);
   g_autoptr (ZsScenario) ampere = parse (SMALL AUTO, NULL, NULL);
-  g_autoptr (ZsScenario) said = parse (SMALL "training: {deepspeed: {fp16: {enabled: auto}, zero_optimization: {stage: 2}}}",
-                                       NULL, NULL);
+  g_autoptr (ZsScenario) said =
+      parse (SMALL "training: {deepspeed: {fp16: {enabled: auto}, zero_optimization: {stage: 2}}}",
+             NULL, NULL);
 
   CU_ASSERT_EQUAL (volta->training.zero.dtype, ZS_DTYPE_FP16);
   CU_ASSERT_EQUAL (ampere->training.zero.dtype, ZS_DTYPE_BF16);
@@ -208,18 +224,23 @@ sdpa_dispatches_by_gpu_and_mask (void)
   const ZsVersion new = ZS_VERSION (2, 11, 0);
 
   CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_BF16, 128, false), ZS_ATTENTION_CUDNN);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, ZS_VERSION (2, 4, 0), ZS_DTYPE_BF16, 128, false), ZS_ATTENTION_FLASH);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, ZS_VERSION (2, 4, 0), ZS_DTYPE_BF16, 128, false),
+                   ZS_ATTENTION_FLASH);
   CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, false), ZS_ATTENTION_FLASH);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, true), ZS_ATTENTION_EFFICIENT);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (70, new, ZS_DTYPE_FP16, 128, false), ZS_ATTENTION_EFFICIENT);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_FP32, 128, false), ZS_ATTENTION_EFFICIENT);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, true),
+                   ZS_ATTENTION_EFFICIENT);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (70, new, ZS_DTYPE_FP16, 128, false),
+                   ZS_ATTENTION_EFFICIENT);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_FP32, 128, false),
+                   ZS_ATTENTION_EFFICIENT);
 }
 
 static void
 a_base_is_changed_key_by_key (void)
 {
-  g_autoptr (ZsScenario) scenario
-    = parse ("model: {base: llama-7b, layers: 4, hidden: 2048, heads: 16}\ncluster: {gpu: h200}\n", NULL, NULL);
+  g_autoptr (ZsScenario) scenario =
+      parse ("model: {base: llama-7b, layers: 4, hidden: 2048, heads: 16}\ncluster: {gpu: h200}\n",
+             NULL, NULL);
 
   CU_ASSERT_EQUAL (scenario->training.shape.n_layers, 4);
   CU_ASSERT_EQUAL (scenario->training.shape.hidden, 2048);
@@ -238,9 +259,12 @@ a_model_may_be_a_config_file (void)
 
   CU_ASSERT_EQUAL (g_mkdir (inside, 0755), 0);
   config = file_of (inside, "config.json",
-                    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 512,\n"
-                    "\"intermediate_size\": 1024, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"vocab_size\": 1000,\n"
-                    "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"llama3\"}, \"eos_token_id\": [1, 2], \"rms_norm_eps\": 1e-05}");
+                    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", "
+                    "\"hidden_size\": 512,\n"
+                    "\"intermediate_size\": 1024, \"num_hidden_layers\": 2, "
+                    "\"num_attention_heads\": 8, \"vocab_size\": 1000,\n"
+                    "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"llama3\"}, "
+                    "\"eos_token_id\": [1, 2], \"rms_norm_eps\": 1e-05}");
   path = file_of (folder, "s.yaml", "model: my-llama/config.json\ncluster: {gpu: h100}\n");
   const ZsScenarioFlags flags = { .model = inside };
   g_autoptr (ZsScenario) file = load (path, NULL, NULL);
@@ -258,8 +282,9 @@ a_model_may_be_a_config_file (void)
 static void
 a_machine_fills_in_what_is_not_said (void)
 {
-  g_autoptr (ZsScenario) scenario
-    = parse ("model: llama-7b\ncluster: {instance: DGX-H100, gpus_per_node: 4, host: {cores: 8}}\n", NULL, NULL);
+  g_autoptr (ZsScenario) scenario =
+      parse ("model: llama-7b\ncluster: {instance: DGX-H100, gpus_per_node: 4, host: {cores: 8}}\n",
+             NULL, NULL);
 
   CU_ASSERT_STRING_EQUAL (scenario->cluster.gpu.name, "h100-sxm5-80gb");
   CU_ASSERT_EQUAL (scenario->cluster.gpus_per_node, 4);
@@ -277,7 +302,8 @@ every_machine_makes_a_cluster (void)
   const ZsCatalogueEntry *entries = zs_catalogue_list (catalogue, ZS_CATALOGUE_INSTANCES, &n);
 
   for (int i = 0; i < n; i++) {
-    g_autofree char *text = g_strdup_printf ("model: llama-7b\ncluster: {instance: %s}", entries[i].name);
+    g_autofree char *text =
+        g_strdup_printf ("model: llama-7b\ncluster: {instance: %s}", entries[i].name);
     g_autoptr (ZsScenario) scenario = parse (text, NULL, NULL);
 
     CU_ASSERT_TRUE (scenario->cluster.gpus_per_node >= 1);
@@ -289,23 +315,28 @@ static void
 accelerate_and_training_arguments_are_read (void)
 {
   g_autofree char *folder = g_dir_make_tmp ("zerosim-XXXXXX", NULL);
-  g_autofree char *ds = file_of (folder, "ds.json", "{\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": \"auto\"}}");
+  g_autofree char *ds =
+      file_of (folder, "ds.json",
+               "{\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": \"auto\"}}");
   g_autofree char *plain = file_of (folder, "s.yaml", "cluster: {gpu: h100}\n");
   g_autofree char *accelerate = file_of (
-    folder, "accelerate.yaml",
-    "compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  gradient_accumulation_steps: 4\n"
-    "  offload_optimizer_device: cpu\n  offload_param_device: none\n  zero3_init_flag: true\n"
-    "  zero3_save_16bit_model: true\n  zero_stage: 3\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\n"
-    "num_machines: 1\nnum_processes: 8\n");
-  g_autofree char *fsdp = file_of (
-    folder, "fsdp.yaml",
-    "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
-    "  fsdp_activation_checkpointing: true\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n");
+      folder, "accelerate.yaml",
+      "compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  gradient_accumulation_steps: 4\n"
+      "  offload_optimizer_device: cpu\n  offload_param_device: none\n  zero3_init_flag: true\n"
+      "  zero3_save_16bit_model: true\n  zero_stage: 3\ndistributed_type: "
+      "DEEPSPEED\nmixed_precision: bf16\n"
+      "num_machines: 1\nnum_processes: 8\n");
+  g_autofree char *fsdp = file_of (folder, "fsdp.yaml",
+                                   "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  "
+                                   "fsdp_reshard_after_forward: true\n"
+                                   "  fsdp_activation_checkpointing: true\nmixed_precision: "
+                                   "bf16\nnum_machines: 2\nnum_processes: 16\n");
   g_autofree char *args = file_of (
-    folder, "args.json",
-    "{\"model_name_or_path\": \"meta-llama/Llama-2-7b-hf\", \"per_device_train_batch_size\": 2, "
-    "\"gradient_checkpointing\": true, \"bf16\": true, \"optim\": \"adamw_torch\", \"deepspeed\": \"ds.json\", "
-    "\"output_dir\": \"x\", \"max_seq_length\": 1024}");
+      folder, "args.json",
+      "{\"model_name_or_path\": \"meta-llama/Llama-2-7b-hf\", \"per_device_train_batch_size\": 2, "
+      "\"gradient_checkpointing\": true, \"bf16\": true, \"optim\": \"adamw_torch\", "
+      "\"deepspeed\": \"ds.json\", "
+      "\"output_dir\": \"x\", \"max_seq_length\": 1024}");
   const ZsScenarioFlags one = { .model = "llama-7b", .accelerate = accelerate };
   const ZsScenarioFlags two = { .model = "llama-7b", .accelerate = fsdp };
   const ZsScenarioFlags three = { .training_args = args };
@@ -332,8 +363,9 @@ accelerate_and_training_arguments_are_read (void)
 
   /* accelerate's own rule: not both a file and its short keys */
   g_autoptr (ZsErrors) errors = zs_errors_new ();
-  CU_ASSERT_PTR_NULL (zs_scenario_load (ds, &(ZsScenarioFlags) { .model = "llama-7b", .gpus = "8xH100", .accelerate = accelerate },
-                                        NULL, catalogue, errors));
+  CU_ASSERT_PTR_NULL (zs_scenario_load (
+      ds, &(ZsScenarioFlags){ .model = "llama-7b", .gpus = "8xH100", .accelerate = accelerate },
+      NULL, catalogue, errors));
   CU_ASSERT_PTR_NOT_NULL (strstr (zs_errors_get (errors, 0)->message, "accelerate refuses"));
   char *const files[] = { ds, plain, accelerate, fsdp, args };
   for (size_t i = 0; i < G_N_ELEMENTS (files); i++)
@@ -344,10 +376,13 @@ accelerate_and_training_arguments_are_read (void)
 static void
 measured_numbers_are_read (void)
 {
-  g_autoptr (ZsScenario) scenario = parse (
-    SMALL "training: {}\nmeasured:\n  peak_allocated: 37.1 GiB\n  step_time: 4.5 s\n  outcome: oom\n  rank: 0\n"
-    "  phases: [{step: 3, phase: backward, peak_allocated: 9481 MiB, time: 58 ms}]\n"
-    "  oom: {step: 1, phase: optimizer, tried: 3.14 GiB, allocated: 28.28 GiB}\n  source: a test\n", NULL, NULL);
+  g_autoptr (ZsScenario) scenario =
+      parse (SMALL "training: {}\nmeasured:\n  peak_allocated: 37.1 GiB\n  step_time: 4.5 s\n  "
+                   "outcome: oom\n  rank: 0\n"
+                   "  phases: [{step: 3, phase: backward, peak_allocated: 9481 MiB, time: 58 ms}]\n"
+                   "  oom: {step: 1, phase: optimizer, tried: 3.14 GiB, allocated: 28.28 GiB}\n  "
+                   "source: a test\n",
+             NULL, NULL);
   const ZsMeasured *measured = &scenario->measured;
 
   CU_ASSERT_TRUE (measured->any && measured->any_oom);
@@ -366,7 +401,8 @@ static void
 deepspeed_casts_adapters_by_its_version (void)
 {
 #define LORA(stage, version)                                                                       \
-  SMALL "training: {framework_version: " version ", lora: {rank: 8}, deepspeed: {bf16: {enabled: true}, "    \
+  SMALL "training: {framework_version: " version                                                   \
+        ", lora: {rank: 8}, deepspeed: {bf16: {enabled: true}, "                                   \
         "zero_optimization: {stage: " stage "}, train_micro_batch_size_per_gpu: 1}}"
   g_autoptr (ZsScenario) two = parse (LORA ("2", "0.19.5"), NULL, NULL);
   g_autoptr (ZsScenario) three = parse (LORA ("3", "0.19.5"), NULL, NULL);
@@ -382,12 +418,13 @@ static void
 a_topology_file_says_how_many_gpus (void)
 {
   g_autofree char *folder = g_dir_make_tmp ("zerosim-XXXXXX", NULL);
-  g_autofree char *topo = file_of (folder, "topo.txt",
-                                   "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n"
-                                   "GPU0\t X \tPHB\tSYS\tSYS\t0-15\t0\nGPU1\tPHB\t X \tSYS\tSYS\t0-15\t0\n"
-                                   "GPU2\tSYS\tSYS\t X \tPHB\t16-31\t1\nGPU3\tSYS\tSYS\tPHB\t X \t16-31\t1\n");
-  g_autofree char *path = file_of (folder, "s.yaml",
-                                   "model: llama-7b\ncluster: {gpu: l40s, fabric: {topo: topo.txt}}\n");
+  g_autofree char *topo =
+      file_of (folder, "topo.txt",
+               "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n"
+               "GPU0\t X \tPHB\tSYS\tSYS\t0-15\t0\nGPU1\tPHB\t X \tSYS\tSYS\t0-15\t0\n"
+               "GPU2\tSYS\tSYS\t X \tPHB\t16-31\t1\nGPU3\tSYS\tSYS\tPHB\t X \t16-31\t1\n");
+  g_autofree char *path = file_of (
+      folder, "s.yaml", "model: llama-7b\ncluster: {gpu: l40s, fabric: {topo: topo.txt}}\n");
   g_autoptr (ZsScenario) scenario = load (path, NULL, NULL);
 
   CU_ASSERT_EQUAL (scenario->cluster.gpus_per_node, 4);
@@ -402,9 +439,10 @@ a_topology_file_says_how_many_gpus (void)
 static void
 a_scenario_runs (void)
 {
-  g_autoptr (ZsScenario) scenario
-    = parse ("model: {base: tinyllama, layers: 2}\ncluster: {gpu: a100-sxm4-40gb}\n"
-             "training: {framework: single, sequence_length: 256}\n", NULL, NULL);
+  g_autoptr (ZsScenario) scenario =
+      parse ("model: {base: tinyllama, layers: 2}\ncluster: {gpu: a100-sxm4-40gb}\n"
+             "training: {framework: single, sequence_length: 256}\n",
+             NULL, NULL);
   g_autoptr (GError) error = NULL;
   g_autoptr (ZsResult) result = zs_scenario_run (scenario, NULL, &error);
 
@@ -419,7 +457,8 @@ static void
 a_cluster_alone_is_read (void)
 {
   g_autofree char *folder = g_dir_make_tmp ("zerosim-XXXXXX", NULL);
-  g_autofree char *bare = file_of (folder, "a.yaml", "gpu: h100\ngpus_per_node: 8\nfabric: nvswitch\n");
+  g_autofree char *bare =
+      file_of (folder, "a.yaml", "gpu: h100\ngpus_per_node: 8\nfabric: nvswitch\n");
   g_autofree char *inside = file_of (folder, "b.yaml", "cluster: {gpu: h100, gpus_per_node: 4}\n");
   g_autoptr (ZsErrors) errors = zs_errors_new ();
   g_autoptr (ZsScenario) a = zs_scenario_load_cluster (bare, NULL, catalogue, errors);
@@ -442,7 +481,8 @@ main (void)
   static const CU_TestInfo tests[] = {
     { "every scenario that comes with it loads", every_scenario_that_comes_with_it_loads },
     { "a ds_config and flags are a scenario", a_ds_config_and_flags_are_a_scenario },
-    { "a ds_config without a batch runs with one sample", a_ds_config_without_a_batch_runs_with_one_sample },
+    { "a ds_config without a batch runs with one sample",
+      a_ds_config_without_a_batch_runs_with_one_sample },
     { "sets win and say so", sets_win_and_say_so },
     { "short paths are completed", short_paths_are_completed },
     { "defaults follow versions", defaults_follow_versions },
