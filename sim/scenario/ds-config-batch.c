@@ -156,7 +156,7 @@ zs_ds_fill_batch (ZsDsExam *exam)
   if (train.value == 0 && micro.value == 0) {
     if (zs_ds_get (exam, MICRO) == NULL
         && zs_ds_get (exam, TRAIN) == NULL) /* an "auto" is another matter */
-      zs_ds_say (exam, context->caller == ZS_DS_EITHER ? ZS_NOTE_RISKY : ZS_NOTE_ERROR,
+      zs_ds_say (exam, context->caller == ZS_DS_EITHER ? ZS_NOTE_INFO : ZS_NOTE_ERROR,
                  "batch-missing", exam->root, "\"" MICRO "\": 1",
                  "\"Either train_batch_size or train_micro_batch_size_per_gpu needs to be "
                  "provided\"");

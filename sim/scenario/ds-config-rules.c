@@ -52,7 +52,7 @@ static void
 section_missing (const ZsDsExam *exam)
 {
   if (!is_given (exam, "zero_optimization") && exam->context->caller != ZS_DS_PLAIN)
-    zs_ds_say (exam, exam->context->caller == ZS_DS_EITHER ? ZS_NOTE_RISKY : ZS_NOTE_ERROR,
+    zs_ds_say (exam, exam->context->caller == ZS_DS_EITHER ? ZS_NOTE_INFO : ZS_NOTE_ERROR,
                "zero-missing", exam->root, "\"zero_optimization\": {\"stage\": 2}",
                "accelerate: \"Please specify the ZeRO optimization config in the DeepSpeed "
                "config\"");
@@ -292,12 +292,29 @@ offload_with_client_optimizer (const ZsDsExam *exam)
       "cases will yield poor performance\"");
 }
 
+/* Trainer compares what the file says with --max_grad_norm. */
+static void
+clipping_differs (const ZsDsExam *exam)
+{
+  const ZsNode *node = zs_ds_get (exam, "gradient_clipping");
+  double number;
+
+  if (exam->context->clipping_must_match && zs_node_number (node, &number)
+      && number != exam->context->max_grad_norm)
+    zs_ds_say (exam, ZS_NOTE_ERROR, "differs-from-arguments", node, "\"auto\"",
+               "'gradient_clipping' is %s here but %g in the training arguments (max_grad_norm): "
+               "\"Please correct the following DeepSpeed config values that mismatch "
+               "TrainingArguments\"",
+               node->text, exam->context->max_grad_norm);
+}
+
 static void (*const RULES[]) (const ZsDsExam *exam) = {
   stage_missing,         section_missing,         old_and_new_names,
   two_names_of_one_key,  nvme_without_path,       ratio_outside_stage_3,
   stage_3_refusals,      states_without_master,   stage_0_in_bf16,
   prescaling_in_stage_2, zenflow_without_offload, amp_with_zero,
   optimizer_type,        scheduler_type,          offload_with_client_optimizer,
+  clipping_differs,
 };
 
 void

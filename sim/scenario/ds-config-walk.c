@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/base/words.h"
 #include "sim/scenario/ds-config-internal.h"
 
 typedef struct {
@@ -80,6 +81,13 @@ say_unknown (const Walk *walk, const ZsNode *key)
     say_foreign (walk, key, foreign, severity);
     return;
   }
+  near = zs_ds_key_nearest (walk->path, key->text);
+  /* a slip of the pen in a key of this section, rather than a key of a section that few people use
+   */
+  if (elsewhere != NULL && near != NULL && zs_word_distance (key->text, zs_ds_key_word (near)) <= 2
+      && strchr (elsewhere->path, '.') != NULL
+      && !g_str_has_prefix (elsewhere->path, "zero_optimization."))
+    elsewhere = NULL;
   if (elsewhere != NULL) {
     g_autofree char *home = section_of (elsewhere->path);
     bool bf16 = walk->section != NULL && strcmp (walk->path, "bf16") == 0
@@ -90,7 +98,6 @@ say_unknown (const Walk *walk, const ZsNode *key)
                bf16 ? "; bf16 has no loss scaling" : "");
     return;
   }
-  near = zs_ds_key_nearest (walk->path, key->text);
   if (near == NULL)
     near = zs_ds_key_nearest_anywhere (key->text);
   zs_ds_say (walk->exam, severity, "unknown-key", key, near != NULL ? near->path : NULL,

@@ -27,8 +27,9 @@ typedef struct {
   int64_t hidden;                    /* of the model */
   int64_t micro_batch, accumulation; /* per_device_train_batch_size and its like */
   bool dtype_given;
-  ZsDtype dtype; /* --bf16, --fp16; not given: what the rest of the scenario takes */
-  double max_grad_norm;
+  ZsDtype dtype;            /* --bf16, --fp16; not given: what the rest of the scenario takes */
+  double max_grad_norm;     /* fills in "auto" */
+  bool clipping_must_match; /* a number of the file that differs from it is an error (Trainer) */
   ZsOptimizerKind client_optimizer; /* implementation of a torch AdamW, if that one is used */
   bool zero_init;
   const char *prefix; /* of paths in the settings: "training.deepspeed." or "" */
