@@ -4,8 +4,11 @@ libzerosim_core_la_SOURCES += \
   sim/network/nccl-comm.c \
   sim/network/nccl-comm.h \
   sim/network/nccl-environment.c \
+  sim/network/nccl-factors.h \
   sim/network/nccl-graph.h \
   sim/network/nccl-loads.c \
+  sim/network/nccl-log.c \
+  sim/network/nccl-log.h \
   sim/network/nccl-paths.c \
   sim/network/nccl-search.c \
   sim/network/nccl-tables.c \

@@ -282,11 +282,11 @@ zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoi
   choice.model_time = zs_time_from_seconds (time * 1e-6);
   if (!nvls)
     transfer *= few_channels_factor (comm, choice.algorithm);
-  if (comm->calibrated)
+  if (comm->calibrated) {
     zs_nccl_calibrate (comm, kind, choice.algorithm, choice.protocol, bytes, &latency, &transfer);
-  /* never faster than its links */
-  if (comm->calibrated)
+    /* never faster than its links */
     transfer = fmax (transfer, (double) bytes * set->seconds_per_byte * 1e6);
+  }
   zs_nccl_launch (&comm->input, choice.algorithm, choice.protocol, bytes, &choice.channels, &choice.threads);
   choice.latency = zs_time_from_seconds (latency * 1e-6);
   choice.transfer = zs_time_from_seconds (transfer * 1e-6);

@@ -14,7 +14,7 @@ typedef enum {
   ZS_CLASS_PCIE_P2P_SYS,    /* peer access across sockets */
   ZS_CLASS_SHM,             /* host memory, one socket */
   ZS_CLASS_SHM_SYS,         /* host memory, several sockets */
-  ZS_CLASS_INFINIBAND, ZS_CLASS_ROCE, ZS_CLASS_EFA, ZS_CLASS_TCP,
+  ZS_CLASS_INFINIBAND, ZS_CLASS_ROCE, ZS_CLASS_SLINGSHOT, ZS_CLASS_EFA, ZS_CLASS_TCP,
   ZS_N_CLASSES
 } ZsLinkClass;
 
@@ -53,8 +53,15 @@ struct ZsComm {
 
 /* nccl-loads.c */
 void zs_comm_make_loads (ZsComm *comm);
-/* nccl-calibrate.c: TIME (us, NCCL's estimate; LATENCY of it fixed) of BYTES becomes the expected one. */
+/* nccl-calibrate.c: LATENCY and TRANSFER (us, NCCL's estimate in two parts) of BYTES become the expected
+ * ones. */
 void zs_nccl_calibrate (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
                         int64_t bytes, double *latency, double *transfer);
+/* The same before the measured factors: the sustained rate of the class, and what every hop between nodes
+ * costs beyond NCCL's model. */
+void zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
+                        int64_t bytes, double *latency, double *transfer);
+/* Row of the measured factors that serves it; -1: none, the person gave the rate. */
+int  zs_nccl_factor_row (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protocol);
 ZsLinkClass zs_nccl_class (const ZsComm *comm);
 const char *zs_nccl_class_name (ZsLinkClass class);

@@ -87,7 +87,8 @@ load_channel (Sheet *sheet, const ZsComm *comm, const ZsNcclGraph *graph, int c,
   if (comm->n_nodes > 1 && system->n_nets > 0) {
     int in = system->nets[graph->inter[c][0]], out = system->nets[graph->inter[c][1]];
     int last = ring ? order[n - 1] : order[0];
-    double net = forward + backward;
+    /* a ring passes its share on; a tree sends it to the parent and from it, but the roots have none */
+    double net = ring ? forward : (forward + backward) * (comm->n_nodes - 1) / comm->n_nodes;
 
     load_net (sheet, in, 1, net);
     load_hop (sheet, in, system->gpus[order[0]], net);
@@ -193,7 +194,6 @@ fill_sheet (Sheet *sheet, const ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape
     int n = graph->n_channels;
     double share = ring ? ring_share (kind, comm->n_ranks) / n : 1.0 / n;
 
-    /* A tree's ends have one neighbour: between nodes it sends up and down 2 (N-1)/N of the message. */
     for (int c = 0; c < n; c++)
       load_channel (sheet, comm, graph, c, ring, share, ring ? 0 : share);
   }

@@ -299,8 +299,8 @@ zs_topology_from_fabric (const char *models, const char *fabric, const ZsTopolog
 
 /* ---- networks ---- */
 
-static const char *const NETWORK_WORDS[] = { "infiniband", "roce", "efa", "ethernet", "tcp", NULL };
-static const int NETWORK_KINDS[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA, ZS_NETWORK_TCP,
+static const char *const NETWORK_WORDS[] = { "infiniband", "roce", "slingshot", "efa", "ethernet", "tcp", NULL };
+static const int NETWORK_KINDS[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_SLINGSHOT, ZS_NETWORK_EFA, ZS_NETWORK_TCP,
                                      ZS_NETWORK_TCP };
 static const char *const ORIGIN_WORDS[] = { "measured", "published", "assumed", NULL };
 
@@ -313,7 +313,7 @@ static const ZsField NETWORK_FIELDS[] = {
   { ZS_FIELD ("summary", IGNORED, NetworkFile, kind), .help = "one line" },
   { ZS_FIELD ("source", IGNORED, NetworkFile, kind), .help = "where the numbers are known from" },
   { ZS_FIELD ("kind", WORD, NetworkFile, kind), .words = NETWORK_WORDS, .word_values = NETWORK_KINDS,
-    .required = true, .help = "infiniband, roce, efa, tcp (ethernet is tcp)" },
+    .required = true, .help = "infiniband, roce, slingshot, efa, tcp (ethernet is tcp)" },
   { ZS_FIELD ("nics", INT32, NetworkFile, network.nics), .min = 1, .max = 64,
     .help = "per node; without it one for each GPU" },
   { ZS_FIELD ("rate", RATE, NetworkFile, network.rate), .min = 1, .required = true,

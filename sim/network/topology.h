@@ -82,7 +82,8 @@ typedef struct {
 } ZsLoad;
 
 /* How nodes are joined: one file of models/networks/ each. */
-typedef enum { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA, ZS_NETWORK_TCP } ZsNetworkKind;
+typedef enum { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_SLINGSHOT, ZS_NETWORK_EFA,
+               ZS_NETWORK_TCP } ZsNetworkKind;
 
 typedef struct {
   char          name[48];

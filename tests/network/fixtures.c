@@ -25,6 +25,8 @@ static const ZsGpu GPUS[] = {
   { .name = "h100-sxm5-80gb", .compute_capability = 90, .pcie_generation = 5, .pcie_width = 16, .nvlink_links = 18, .p2p_over_pcie = true },
   { .name = "h200-sxm-141gb", .compute_capability = 90, .pcie_generation = 5, .pcie_width = 16, .nvlink_links = 18, .p2p_over_pcie = true },
   { .name = "gh200-96gb", .compute_capability = 90, .pcie_generation = 5, .pcie_width = 16, .nvlink_links = 18, .p2p_over_pcie = true },
+  { .name = "h100-nvl", .compute_capability = 90, .pcie_generation = 5, .pcie_width = 16, .nvlink_links = 12, .p2p_over_pcie = true },
+  { .name = "gb10", .compute_capability = 121, .pcie_generation = 5, .pcie_width = 16, .p2p_over_pcie = true },
   { .name = "b200-sxm-180gb", .compute_capability = 100, .pcie_generation = 5, .pcie_width = 16, .nvlink_links = 18, .p2p_over_pcie = true },
 };
 

@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: MIT
 NETWORK_FIXTURES = tests/network/fixtures.c tests/network/fixtures.h
 
-check_PROGRAMS += tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
-TESTS += tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
+check_PROGRAMS += tests/network/collectives-measured tests/network/test-nccl-comm tests/network/test-nccl-log \
+  tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
+TESTS += tests/network/collectives-measured.sh tests/network/test-nccl-comm tests/network/test-nccl-log \
+  tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
+EXTRA_DIST += tests/network/collectives-measured.sh tests/network/fit-collectives.py
+# Not a test: prints the table of published measurements (see collectives-measured.sh).
+tests_network_collectives_measured_SOURCES = tests/network/collectives-measured.c $(NETWORK_FIXTURES)
+tests_network_collectives_measured_LDADD = $(TEST_LIBS)
+tests_network_test_nccl_comm_SOURCES = tests/network/test-nccl-comm.c $(NETWORK_FIXTURES)
+tests_network_test_nccl_comm_LDADD = $(TEST_LIBS)
+tests_network_test_nccl_log_SOURCES = tests/network/test-nccl-log.c
+tests_network_test_nccl_log_LDADD = $(TEST_LIBS)
 tests_network_test_nccl_search_SOURCES = tests/network/test-nccl-search.c $(NETWORK_FIXTURES)
 tests_network_test_nccl_search_LDADD = $(TEST_LIBS)
 tests_network_test_nccl_tune_SOURCES = tests/network/test-nccl-tune.c $(NETWORK_FIXTURES)
