@@ -150,9 +150,12 @@ gather_host_memory (const Run *run, const Rank *reported, ZsResult *result)
 
 /* ---- time ---- */
 
-static void
+/* Returns when the steady step began. */
+static ZsTime
 gather_times (const Rank *rank, ZsResult *result)
 {
+  ZsTime steady = 0;
+
   const Mark *marks = (const Mark *) (void *) rank->marks->data;
   guint n = rank->phases->len;
 
@@ -176,12 +179,14 @@ gather_times (const Rank *rank, ZsResult *result)
       ZsStepResult step = { .step = first->step, .time = marks[end].when - marks[p].when };
 
       g_array_append_val (result->steps, step);
+      steady = marks[p].when;
       result->step_time_ps = step.time;
       for (int w = 0; w < ZS_N_WAITS; w++)
         result->wait_ps[w] = marks[end].wait[w] - marks[p].wait[w];
     }
     p = end;
   }
+  return steady;
 }
 
 static void
@@ -286,7 +291,8 @@ zs_gather_result (Run *run)
   result->phases = g_array_new (FALSE, TRUE, sizeof (ZsPhaseResult));
   result->peak_holders = g_array_new (FALSE, TRUE, sizeof (ZsHolder));
   result->live = g_array_new (FALSE, TRUE, sizeof (ZsLiveTensor));
-  gather_times (rank, result);
+  ZsTime steady = gather_times (rank, result);
+
   gather_rates (run, rank, result);
 
   result->peak_allocated_bytes = rank->peak_bytes;
@@ -313,6 +319,8 @@ zs_gather_result (Run *run)
   if (run->options->want_links)
     gather_links (run, result);
   gather_spans (run, result);
+  if (result->spans != NULL && result->steps->len > 0)
+    zs_critical_path (result->spans, (int32_t) rank->rank, steady, steady + result->step_time_ps);
   if (rank->memory_points.array != NULL)
     g_array_set_size (rank->memory_points.array, rank->memory_points.n);
   result->memory_points = take_array (&rank->memory_points.array);

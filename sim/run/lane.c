@@ -111,8 +111,11 @@ void
 zs_rank_release (Rank *rank, ZsTime when)
 {
   /* The GPU may have been there before the host asked: then the host never slept. */
-  if (when > rank->host)
+  if (when > rank->host) {
+    if (G_UNLIKELY (rank->spans != NULL))
+      zs_gather_span (rank, ZS_TRACK_HOST, ZS_OP_HOST_WAIT_EVENT, rank->host, when, "wait", 0, 0);
     rank->host = when + rank->run->machine->wake_cost;
+  }
   rank->host += rank->after_wait;
   rank->after_wait = 0;
   rank->state = HOST_RUNS;

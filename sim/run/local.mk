@@ -3,6 +3,7 @@ libzerosim_core_la_SOURCES += \
   sim/run/account.c \
   sim/run/cluster.c \
   sim/run/cluster.h \
+  sim/run/critical.c \
   sim/run/fold.c \
   sim/run/gather.c \
   sim/run/host.c \

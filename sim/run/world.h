@@ -161,7 +161,8 @@ typedef struct {
   HostState state;
   uint8_t  wait_lane;
   uint64_t wait_position;
-  ZsTime   wait_since, after_wait;
+  ZsTime   wait_since;     /* the host waits, and has been accounted for until then */
+  ZsTime   after_wait;     /* host time that follows a wait */
   EventPoint *events;
   uint32_t n_events;
   int64_t  n_instructions;
@@ -347,6 +348,10 @@ int64_t zs_memory_free_bytes (Rank *rank);
 
 /* ---- fold.c ---- */
 void zs_fold_ranks (Run *run);
+
+/* ---- critical.c ---- */
+/* Mark the spans of RANK that made the time from START to END what it was. */
+void zs_critical_path (GArray *spans, int32_t rank, ZsTime start, ZsTime end);
 
 /* ---- gather.c ---- */
 ZsResult *zs_gather_result (Run *run);
