@@ -254,13 +254,6 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   if (root->kind != ZS_NODE_MAPPING)
     return zs_node_fail (root, reader->errors, "TrainingArguments must be an object, not %s",
                          zs_node_describe (root));
-  if (zs_node_get (root, "attn_implementation") != NULL)
-    for (int i = 0; i < root->n_items; i++)
-      if (strcmp (root->keys[i]->text, "attn_implementation") == 0
-          && root->items[i]->kind == ZS_NODE_SCALAR
-          && g_str_has_prefix (root->items[i]->text, "flash_attention"))
-        root->items[i] = word_at (reader, root->items[i], "flash");
-
   bool ok = copy_keys (reader, root, rows, G_N_ELEMENTS (rows));
   ZsNode *checkpointing = zs_node_get (root, "gradient_checkpointing");
   ZsNode *reentrant =

@@ -27,7 +27,9 @@ enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
 enum { OPTIMIZER_UNKNOWN = -1 };
 
 static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", "fsdp2", NULL };
-static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", NULL };
+static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", "flash_attention_2", NULL };
+static const int ATTENTION_VALUES[] = { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH,
+                                        ATTENTION_FLASH };
 
 static const ZsField FIELDS[N_FIELDS] = {
   [FRAMEWORK] = { ZS_FIELD ("framework", WORD, Values, framework), .words = FRAMEWORKS },
@@ -45,7 +47,8 @@ static const ZsField FIELDS[N_FIELDS] = {
                  .help = "tokens of a sample" },
   [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = ZS_DTYPE_WORDS,
               .word_values = ZS_DTYPE_VALUES },
-  [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS },
+  [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS,
+                  .word_values = ATTENTION_VALUES },
   [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", BOOL, Values, attention_mask),
                        .help = "a padding mask is given to the model" },
   [CHECKPOINTING] = { ZS_FIELD ("checkpointing", NODE, Values, checkpointing),

@@ -80,7 +80,7 @@ static const Case CASES[] = {
   { ".yaml", "model: llama-7b\ncluster: {instance: dgx-h1000}\n", 0, "2:21",
     "did you mean 'dgx-h100'" },
   { ".yaml", GOOD "training: {framework: deepsped}\n", 0, "3:23", "did you mean 'deepspeed'" },
-  { ".yaml", GOOD "training: {attention: flash3}\n", 0, "3:23", "eager, sdpa or flash" },
+  { ".yaml", GOOD "training: {attention: flash3}\n", 0, "3:23", "eager, sdpa, flash" },
   { ".yaml", GOOD "training: {checkpointing: fully}\n", 0, "3:27", "none or full" },
   { ".yaml", GOOD "training: {lora: {rank: 8, targets: [q]}}\n", 0, "3:38", "q_proj" },
   { ".yaml", "model: {base: llama-7b, layer: 4}\n" GOOD_CLUSTER, 0, "1:25",
