@@ -26,8 +26,9 @@ make_hooks (ZsPlanner *planner, int64_t rank)
   switch (training->framework) {
   case ZS_FRAMEWORK_DEEPSPEED:
     return zs_zero_hooks_new (planner->model, &training->zero, &training->step, rank, planner->plan);
-  case ZS_FRAMEWORK_SINGLE:
   case ZS_FRAMEWORK_DDP:
+    return zs_ddp_hooks_new (planner->model, &training->step, training->world, planner->plan);
+  case ZS_FRAMEWORK_SINGLE:
   case ZS_FRAMEWORK_FSDP1:
   case ZS_FRAMEWORK_FSDP2:
     break;

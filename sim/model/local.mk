@@ -4,6 +4,7 @@ libzerosim_core_la_SOURCES += \
   sim/model/attention.c \
   sim/model/autocast.c \
   sim/model/checkpoint.c \
+  sim/model/ddp.c \
   sim/model/emit-internal.h \
   sim/model/emit.h \
   sim/model/emitter.c \

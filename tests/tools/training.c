@@ -349,6 +349,8 @@ test_training_from_step (ZsTraining *training, json_t *run)
   step->keep_outputs = json_is_true (json_object_get (run, "keep"));
   step->autocast = json_is_true (json_object_get (run, "autocast"));
   step->cast_model = json_is_true (json_object_get (run, "cast"));
+  if (strcmp (string (run, "ddp"), "plain") == 0)
+    training->framework = ZS_FRAMEWORK_DDP;
   step->optimizer = strcmp (string (run, "opt"), "foreach") == 0 ? ZS_OPTIMIZER_FOREACH
                     : strcmp (string (run, "opt"), "loop") == 0  ? ZS_OPTIMIZER_FOR_LOOP
                                                                  : ZS_OPTIMIZER_FUSED;

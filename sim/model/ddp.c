@@ -1,0 +1,260 @@
+/* ddp.c: DistributedDataParallel around the plain loop.  SPDX-License-Identifier: MIT
+ *
+ * Gradients are copied into flat buckets, scaled by 1 / world, and reduced as soon as a bucket is
+ * full; at the end of backward they are copied back into .grad.  The first buckets hold everything;
+ * before the second forward the reducer builds new ones in the order in which gradients came, the
+ * first of 1 MiB, the others of 25 MiB.  Each forward broadcasts the buffers (rotary frequencies).
+ * Micro-steps that do not end a step run under no_sync ().
+ * Sources: torch/nn/parallel/distributed.py, c10d/reducer.cpp (2.11); sizes as recorded on one H200.
+ * The recording kept the old buckets alive (its steps were shorter than the 100 ms after which NCCL's
+ * watchdog drops finished work); here they go when they are rebuilt. */
+#include "config.h"
+
+#include "sim/model/plain.h"
+
+enum { FIRST_BUCKET = 1 << 20, NEXT_BUCKETS = 25 << 20 };   /* bytes */
+
+typedef struct {
+  ZsTensor tensor;
+  int64_t  bytes;
+  int      n, n_ready;           /* parameters */
+  ZsEvent  reduced;
+} Bucket;
+
+typedef struct {
+  ZsHooks        hooks;
+  ZsHooks       *plain;
+  const ZsModel *model;
+  ZsPlan        *plan;
+  int64_t        world, buffer_bytes;
+  GArray        *buckets;        /* Bucket */
+  int32_t       *bucket_of;      /* by parameter */
+  int32_t       *order;          /* parameters as their gradients came */
+  int            n_ordered;
+  bool           synchronizes, rebuilt;
+  uint32_t      *copy_in, *copy_out;
+  uint32_t       label;
+} Ddp;
+
+static int64_t
+bytes_of (const Ddp *ddp, int32_t parameter)
+{
+  return ddp->model->parameters[parameter].elements * zs_dtype_bytes (ddp->model->parameters[parameter].dtype);
+}
+
+/* Cut ORDER into buckets. */
+static void
+assign (Ddp *ddp, const int32_t *order, int n, int64_t first, int64_t next)
+{
+  Bucket bucket = { .tensor = ZS_NO_TENSOR, .reduced = ZS_NO_EVENT };
+  int64_t limit = first;
+
+  g_array_set_size (ddp->buckets, 0);
+  for (int i = 0; i < n; i++) {
+    bucket.bytes += bytes_of (ddp, order[i]);
+    bucket.n++;
+    ddp->bucket_of[order[i]] = (int32_t) ddp->buckets->len;
+    if (bucket.bytes < limit && i < n - 1)
+      continue;
+    g_array_append_val (ddp->buckets, bucket);
+    bucket.bytes = bucket.n = 0;
+    limit = next;
+  }
+  for (guint i = 0; i < ddp->buckets->len; i++) {
+    Bucket *one = &g_array_index (ddp->buckets, Bucket, i);
+
+    one->tensor = zs_plan_alloc (ddp->plan, one->bytes, ZS_CATEGORY_BUCKETS);
+    one->reduced = zs_plan_event_new (ddp->plan);
+  }
+}
+
+static void
+forget_buckets (Ddp *ddp)
+{
+  for (guint i = 0; i < ddp->buckets->len; i++) {
+    zs_plan_unref (ddp->plan, g_array_index (ddp->buckets, Bucket, i).tensor);
+    zs_plan_event_free (ddp->plan, g_array_index (ddp->buckets, Bucket, i).reduced);
+  }
+}
+
+static void
+small (Ddp *ddp, int64_t bytes)
+{
+  zs_plan_unref (ddp->plan, zs_plan_alloc (ddp->plan, bytes, ZS_CATEGORY_TEMPORARY));
+}
+
+static void
+broadcast (Ddp *ddp, int64_t bytes)
+{
+  ZsEvent done = zs_plan_event_new (ddp->plan);
+
+  zs_plan_collective (ddp->plan, ZS_COLLECTIVE_BROADCAST, 0, bytes, done);
+  zs_plan_stream_wait_event (ddp->plan, ddp->plan->stream, done);
+  zs_plan_event_free (ddp->plan, done);
+}
+
+static void
+load (void *self, ZsPlan *plan)
+{
+  Ddp *ddp = self;
+
+  ddp->plain->load (ddp->plain->self, plan);
+}
+
+/* Shapes are compared, the parameters of rank 0 are sent to all, the first buckets are made. */
+static void
+init (void *self, ZsPlan *plan)
+{
+  Ddp *ddp = self;
+  g_autofree int32_t *order = g_new (int32_t, (gsize) ddp->model->n_parameters);
+  int64_t all = 0, shapes = 0;
+  int n = 0;
+
+  ddp->plain->init (ddp->plain->self, plan);
+  zs_plan_set_label (plan, ddp->label);
+  ZsTensor a = zs_plan_alloc (plan, 8, ZS_CATEGORY_TEMPORARY), b = zs_plan_alloc (plan, 8, ZS_CATEGORY_TEMPORARY);
+  small (ddp, 8);
+  for (int32_t i = 0; i < ddp->model->n_parameters; i++) {
+    all += bytes_of (ddp, i);
+    if (!ddp->model->parameters[i].trainable)
+      continue;
+    order[n++] = i;
+    shapes += (ddp->model->parameters[i].columns > 1 ? 2 : 1) * 2 * 8;   /* sizes and strides */
+  }
+  small (ddp, shapes);
+  zs_plan_unref (plan, b);
+  zs_plan_unref (plan, a);
+  ZsTensor flat = zs_plan_alloc (plan, all, ZS_CATEGORY_BUCKETS);
+  ZsTensor buffers = zs_plan_alloc (plan, ddp->buffer_bytes, ZS_CATEGORY_BUCKETS);
+  broadcast (ddp, all);
+  zs_plan_unref (plan, flat);
+  zs_plan_unref (plan, buffers);
+  assign (ddp, order, n, INT64_MAX, INT64_MAX);
+}
+
+static void
+before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool boundary)
+{
+  Ddp *ddp = self;
+
+  (void) step;
+  (void) micro_step;
+  zs_plan_set_label (plan, ddp->label);
+  ddp->synchronizes = boundary;
+  if (boundary && !ddp->rebuilt && ddp->n_ordered > 0) {
+    int n = ddp->n_ordered;
+
+    ZsTensor indices = zs_plan_alloc (plan, (n + 1) * 4, ZS_CATEGORY_TEMPORARY);   /* of parameters */
+    small (ddp, 16);
+    broadcast (ddp, (n + 1) * 4);
+    zs_plan_unref (plan, indices);
+    forget_buckets (ddp);
+    assign (ddp, ddp->order, n, FIRST_BUCKET, NEXT_BUCKETS);
+    ddp->rebuilt = true;
+  }
+  small (ddp, ddp->buffer_bytes);
+  broadcast (ddp, ddp->buffer_bytes);
+  for (guint i = 0; i < ddp->buckets->len; i++)
+    g_array_index (ddp->buckets, Bucket, i).n_ready = 0;
+}
+
+static void
+gradient (void *self, ZsPlan *plan, int32_t parameter, ZsTensor tensor)
+{
+  Ddp *ddp = self;
+  uint32_t before;
+
+  ddp->plain->gradient (ddp->plain->self, plan, parameter, tensor);
+  if (!ddp->synchronizes)
+    return;
+  if (!ddp->rebuilt)
+    ddp->order[ddp->n_ordered++] = parameter;
+  before = zs_plan_set_label (plan, ddp->label);
+  Bucket *bucket = &g_array_index (ddp->buckets, Bucket, ddp->bucket_of[parameter]);
+  zs_plan_launch (plan, ddp->copy_in[parameter]);
+  if (++bucket->n_ready == bucket->n)
+    zs_plan_collective (plan, ZS_COLLECTIVE_ALL_REDUCE, 0, bucket->bytes, bucket->reduced);
+  zs_plan_set_label (plan, before);
+}
+
+/* finalize_backward (): wait for every bucket, copy back into .grad. */
+static void
+after_backward_pass (void *self, ZsPlan *plan)
+{
+  Ddp *ddp = self;
+
+  if (!ddp->synchronizes)
+    return;
+  zs_plan_set_label (plan, ddp->label);
+  for (guint i = 0; i < ddp->buckets->len; i++) {
+    zs_plan_stream_wait_event (plan, plan->stream, g_array_index (ddp->buckets, Bucket, i).reduced);
+    for (int32_t p = 0; p < ddp->model->n_parameters; p++)
+      if (ddp->model->parameters[p].trainable && ddp->bucket_of[p] == (int32_t) i)
+        zs_plan_launch (plan, ddp->copy_out[p]);
+  }
+}
+
+static ZsTensor
+weight (void *self, int32_t parameter)
+{
+  Ddp *ddp = self;
+
+  return ddp->plain->weight (ddp->plain->self, parameter);
+}
+
+static void
+step (void *self, ZsPlan *plan, int number)
+{
+  Ddp *ddp = self;
+
+  ddp->plain->step (ddp->plain->self, plan, number);
+}
+
+static void
+free_ddp (void *self)
+{
+  Ddp *ddp = self;
+
+  zs_hooks_free (ddp->plain);
+  g_array_unref (ddp->buckets);
+  g_free (ddp->bucket_of);
+  g_free (ddp->order);
+  g_free (ddp->copy_in);
+  g_free (ddp->copy_out);
+  g_free (ddp);
+}
+
+ZsHooks *
+zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world, ZsPlan *plan)
+{
+  Ddp *ddp = g_new0 (Ddp, 1);
+  gsize n = (gsize) model->n_parameters;
+  int64_t half = model->shape.head_dim / 2 * 4;
+
+  ddp->plain = zs_plain_hooks_new (model, shape, plan);
+  ddp->model = model;
+  ddp->plan = plan;
+  ddp->world = world;
+  ddp->buffer_bytes = 2 * half;   /* inv_freq and original_inv_freq */
+  ddp->buckets = g_array_new (FALSE, TRUE, sizeof (Bucket));
+  ddp->bucket_of = g_new0 (int32_t, n);
+  ddp->order = g_new0 (int32_t, n);
+  ddp->copy_in = g_new0 (uint32_t, n);
+  ddp->copy_out = g_new0 (uint32_t, n);
+  ddp->label = zs_plan_label (plan, -1, "DDP bucket");
+  for (gsize i = 0; i < n; i++) {
+    int64_t bytes = bytes_of (ddp, (int32_t) i);
+    ZsKernel kernel = { .kind = ZS_KERNEL_COPY, .launch = ZS_LAUNCH_AUTOGRAD, .phase_class = 2,
+                        .element_bytes = (uint8_t) zs_dtype_bytes (model->parameters[i].dtype),
+                        .n = model->parameters[i].elements, .bytes = 2 * bytes, .name = "gradient to bucket" };
+
+    ddp->copy_in[i] = zs_plan_kernel (plan, &kernel);
+    kernel.name = "bucket to gradient";
+    ddp->copy_out[i] = zs_plan_kernel (plan, &kernel);
+  }
+  ddp->hooks = (ZsHooks) { .self = ddp, .load = load, .init = init,
+                           .before_forward_pass = before_forward_pass,
+                           .after_backward_pass = after_backward_pass, .gradient = gradient,
+                           .weight = weight, .step = step, .free = free_ddp };
+  return &ddp->hooks;
+}
