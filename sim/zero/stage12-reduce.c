@@ -254,9 +254,12 @@ after_reduction (ZsStage12 *self, ZsPlan *plan, ZsBucketEntry *entry)
   if (own && self->config.contiguous_gradients)
     keep_own (self, plan, parameter);
   else if (own || !self->partition_gradients) {
-    /* stays in param.grad; in a bucket it goes with the bucket */
-    self->gradients[parameter] = entry->gradient;
-    entry->gradient = ZS_NO_TENSOR;
+    /* stays in param.grad; in a bucket it goes with the bucket; of an accumulator only a copy was
+     * reduced */
+    if (self->gradients[parameter] == ZS_NO_TENSOR) {
+      self->gradients[parameter] = entry->gradient;
+      entry->gradient = ZS_NO_TENSOR;
+    }
   } else if (self->config.overlap_comm && !self->config.contiguous_gradients) {
     self->previous[self->n_previous++] = entry->gradient;
     entry->gradient = ZS_NO_TENSOR;

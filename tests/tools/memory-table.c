@@ -23,6 +23,7 @@ free_row (gpointer data)
   g_free (row->framework);
   g_free (row->title);
   g_free (row->alloc_conf);
+  g_free (row->oom);
   g_free (row);
 }
 
@@ -121,6 +122,8 @@ make_row (const Record *record)
   row->train_allocated = number (record, "train_peak_alloc");
   row->train_reserved = number (record, "train_peak_reserved");
   row->pinned = number (record, "pinned_allocated");
+  row->oom = g_strdup (field (record, "oom_request_text"));
+  row->retries = number (record, "alloc_retries");
   json_decref (config);
   return row;
 }
@@ -248,6 +251,7 @@ test_memory_run (const TestMemoryRow *row, TestMemoryResult *ret_result)
   Memory memory = { .allocator = allocator, .host = pinning };
   bool fits = true;
 
+  zs_caching_allocator_set_limit (allocator, row->limit);
   *ret_result = (TestMemoryResult) { .train_allocated = 0 };
   while (fits && (plan = zs_planner_next (planner)) != NULL) {
     zs_caching_allocator_reset_peaks (allocator);
@@ -266,6 +270,9 @@ test_memory_run (const TestMemoryRow *row, TestMemoryResult *ret_result)
     phase->reserved = MAX (phase->reserved, counters->reserved.peak);
     phase->requested = MAX (phase->requested, counters->requested.peak);
   }
+  if (!fits)
+    ret_result->tried = zs_caching_allocator_failure (allocator)->segment;
+  ret_result->retries = zs_caching_allocator_counters (allocator)->num_alloc_retries;
   ret_result->pinned = zs_host_allocator_counters (pinning)->pinned;
   g_free (memory.blocks);
   g_free (memory.host_blocks);

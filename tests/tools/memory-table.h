@@ -23,14 +23,17 @@ typedef struct {
   TestMemoryPhase phases[TEST_MEMORY_PHASES];
   int64_t     train_allocated, train_reserved;   /* without model construction and engine */
   int64_t     pinned;                /* host memory that torch pinned, whole pages */
+  char       *oom;                   /* "CUDA out of memory. Tried to allocate ...", or "" */
+  int64_t     retries;
 } TestMemoryRow;
 
 typedef struct {
   TestMemoryPhase phases[TEST_MEMORY_PHASES];
   int64_t         train_allocated, train_reserved, pinned;
+  int64_t         tried, retries;    /* if it does not fit: the segment that was refused */
 } TestMemoryResult;
 
 /* Elements are TestMemoryRow, freed with the array. */
 GPtrArray *test_memory_rows (void);
-/* false: the framework is not simulated, or it does not fit. */
+/* Within row->limit.  false: the framework is not simulated, or it does not fit. */
 bool       test_memory_run  (const TestMemoryRow *row, TestMemoryResult *ret_result);

@@ -74,6 +74,34 @@ test_peaks (void)
   CU_ASSERT_TRUE (n >= 140 && n_exact >= 110);
 }
 
+/* Runs under a limit: the allocation that fails and the flushes before it. */
+static void
+test_out_of_memory (void)
+{
+  g_autoptr (GPtrArray) rows = test_memory_rows ();
+  int n = 0;
+
+  for (guint i = 0; i < rows->len; i++) {
+    const TestMemoryRow *row = g_ptr_array_index (rows, i);
+    TestMemoryResult result;
+
+    if (row->limit == 0 || row->training.framework != ZS_FRAMEWORK_DEEPSPEED
+        || row->training.zero.stage > 2)
+      continue;
+    CU_ASSERT_FALSE (test_memory_run (row, &result));
+    g_autofree char *text = g_strdup_printf ("Tried to allocate %.2f MiB",
+                                             (double) result.tried / 1048576.0);
+
+    if (strstr (row->oom, text) == NULL || result.retries != row->retries)
+      printf ("# %s: %s after %" PRId64 " retries; measured %s, %" PRId64 "\n", row->title, text,
+              result.retries, row->oom, row->retries);
+    CU_ASSERT_PTR_NOT_NULL (strstr (row->oom, text));
+    CU_ASSERT_EQUAL (result.retries, row->retries);
+    n++;
+  }
+  CU_ASSERT_TRUE (n >= 7);
+}
+
 static bool
 run_training (const char *id, ZsTraining *ret_training)
 {
@@ -132,6 +160,7 @@ main (void)
 {
   static const CU_TestInfo TESTS[] = {
     { "peaks of measured runs", test_peaks },
+    { "runs that do not fit", test_out_of_memory },
     { "recorded histories", test_histories },
     CU_TEST_INFO_NULL,
   };

@@ -230,7 +230,7 @@ test_overflow_skips_the_step (void)
 static void
 test_nothing_leaks (void)
 {
-  for (int bits = 0; bits < 1 << 8; bits++) {
+  for (int bits = 0; bits < 1 << 9; bits++) {
     ZsZeroConfig config = sized_config (1 + (bits & 1), 3, 30000000, bits & 2 ? NEW : OLD);
 
     config.overlap_comm = bits & 4;
@@ -240,7 +240,7 @@ test_nothing_leaks (void)
     config.gradient_accumulation = bits & 64 ? 2 : 1;
     config.optimizer_groups = bits & 128 ? 2 : 1;
     config.dtype = bits & 4 ? ZS_DTYPE_FP16 : ZS_DTYPE_BF16;
-    config.grad_accum_dtype = config.dtype;
+    config.grad_accum_dtype = bits & 256 ? ZS_DTYPE_FP32 : config.dtype;
     config.round_robin_gradients = bits & 2;
     Fixture fixture = start (&config, bits % 3);
 
