@@ -3,6 +3,7 @@
 
 #include "sim/engine/flow.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -304,12 +305,17 @@ zs_flow_set_reset_use (ZsFlowSet *set, ZsTime now)
 int64_t
 zs_flow_set_bytes (const ZsFlowSet *set, int32_t resource)
 {
+  const ZsShare key = { .resource = resource };
   __int128 bytes = 0;
 
-  for (int32_t r = 0; r < set->n_routes; r++)
-    for (int32_t k = 0; k < set->routes[r].n_shares; k++)
-      if (set->routes[r].shares[k].resource == resource)
-        bytes += (__int128) set->routes[r].bytes * set->routes[r].shares[k].weight;
+  for (int32_t r = 0; r < set->n_routes; r++) {
+    const Route *route = &set->routes[r];
+    const ZsShare *share = bsearch (&key, route->shares, (size_t) route->n_shares, sizeof key,
+                                    by_resource);
+
+    if (share != NULL)
+      bytes += (__int128) route->bytes * share->weight;
+  }
   return (int64_t) (bytes / ZS_SHARE_ONE);
 }
 
