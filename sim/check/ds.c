@@ -56,7 +56,8 @@ static void
 take_report (void *data, ZsNoteSeverity severity, const char *code, const ZsNode *node,
              const char *instead, const char *text)
 {
-  zs_findings_add (data, severity, code, node, instead, "%s", text);
+  if (node->line > 0 || severity != ZS_NOTE_INFO) /* no line: made up for the rules */
+    zs_findings_add (data, severity, code, node, instead, "%s", text);
 }
 
 int

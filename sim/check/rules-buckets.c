@@ -46,6 +46,7 @@ zs_check_rule_bucket_cost (const ZsCheck *check)
     return;
   g_autofree char *cost = zs_bytes_format (total);
   g_autofree char *elements = zs_count_format (trainable);
+  g_autofree char *size = zs_count_format (zero->reduce_bucket_size);
 
   if (trainable > 0 && zero->reduce_bucket_size > trainable) {
     g_autofree char *instead = g_strdup_printf ("%" G_GINT64_FORMAT, trainable);
@@ -58,8 +59,8 @@ zs_check_rule_bucket_cost (const ZsCheck *check)
                   cost, elements);
   } else if (total >= INT64_C (1) << 30) {
     zs_check_say (check, ZS_NOTE_INFO, "bucket-cost", path, NULL,
-                  "%d bucket%s of %" G_GINT64_FORMAT " elements: %s of each GPU's memory%s%s",
-                  buckets, buckets == 1 ? "" : "s", zero->reduce_bucket_size, cost,
+                  "%d bucket%s of %s elements: %s of each GPU's memory%s%s", buckets,
+                  buckets == 1 ? "" : "s", size, cost,
                   zero->stage == 3 ? ", all the time" : ", in backward",
                   zs_check_given (check, path) ? "" : " (the default)");
   }

@@ -6,6 +6,8 @@ libzerosim_core_la_SOURCES += \
   sim/io/document.h \
   sim/io/file.c \
   sim/io/file.h \
+  sim/io/hjson-internal.h \
+  sim/io/hjson-string.c \
   sim/io/hjson.c \
   sim/io/hjson.h \
   sim/io/json-writer.c \

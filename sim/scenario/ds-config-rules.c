@@ -80,22 +80,20 @@ old_and_new_names (const ZsDsExam *exam)
 static void
 two_names_of_one_key (const ZsDsExam *exam)
 {
-  int n;
-  const ZsDsKey *rows = zs_ds_keys (&n);
+  const ZsNode *section = zs_node_get (exam->root, "zero_optimization");
 
-  for (int i = 0; i < n; i++) {
-    const char *other = zs_ds_key_other_name (rows[i].path);
-    const char *dot = other != NULL ? strrchr (other, '.') : NULL;
+  for (int i = 0; i < zs_ds_n_aliases (); i++) {
+    const char *name, *key, *dot;
 
-    if (dot == NULL)
+    zs_ds_alias (i, &name, &key);
+    if ((dot = strrchr (name, '.')) == NULL)
       continue;
-    const ZsNode *section = zs_node_get (exam->root, "zero_optimization");
-    const ZsNode *key = zs_node_get_key (section, dot + 1);
+    const ZsNode *other = zs_node_get_key (section, dot + 1);
 
-    if (key != NULL && zs_node_get_key (section, zs_ds_key_word (&rows[i])) != NULL)
-      zs_ds_say (exam, ZS_NOTE_RISKY, "two-names", key, NULL,
+    if (other != NULL && zs_node_get_key (section, strrchr (key, '.') + 1) != NULL)
+      zs_ds_say (exam, ZS_NOTE_RISKY, "two-names", other, NULL,
                  "'%s' is another name of '%s', which is given too", dot + 1,
-                 zs_ds_key_word (&rows[i]));
+                 strrchr (key, '.') + 1);
   }
 }
 

@@ -283,14 +283,19 @@ is_checked (const Walk *walk, const ZsDsKey *row)
   return walk->strict || g_strv_contains (PATHS, row->path);
 }
 
+static bool
+is_precision (const ZsDsKey *row)
+{
+  return strcmp (row->path, "fp16.enabled") == 0 || strcmp (row->path, "bf16.enabled") == 0;
+}
+
 static void
 say_auto_without_hugging_face (const Walk *walk, const ZsNode *value, const ZsDsKey *row)
 {
   const ZsDsExam *exam = walk->exam;
   const char *word = zs_ds_key_word (row);
   const char *fallback = zs_ds_key_fallback (row, &exam->context->versions);
-  bool precision =
-      strcmp (row->path, "fp16.enabled") == 0 || strcmp (row->path, "bf16.enabled") == 0;
+  bool precision = is_precision (row);
 
   if (precision && !walk->strict)
     zs_ds_say (exam, ZS_NOTE_RISKY, "auto-without-hf", value, "true or false",
@@ -339,18 +344,29 @@ say_auto (const Walk *walk, const ZsNode *value, const ZsDsKey *row)
                  "Hugging Face has no rule for an \"auto\" of '%s': the text stays", row->path);
     return;
   }
+  fallback = zs_ds_key_fallback (row, &context->versions);
+  g_autofree char *alone =
+      context->caller == ZS_DS_EITHER && walk->strict && !is_precision (row)
+          ? g_strdup_printf ("; DeepSpeed alone takes its default %s", fallback)
+          : g_strdup ("");
+
+  if (is_precision (row) && !context->dtype_given) {
+    zs_ds_say (exam, ZS_NOTE_INFO, "auto-resolved", value, NULL,
+               "\"auto\" is filled in by Hugging Face only, from %s", how);
+    return;
+  }
   if (!zs_ds_auto_resolve (exam, row->path, &number, &how)) {
     bool hidden = strstr (how, "hidden") != NULL;
 
     zs_ds_say (exam, ZS_NOTE_INFO, hidden ? "auto-unresolved" : "auto-resolved", value, NULL,
-               hidden ? "\"auto\" is resolved by Hugging Face only, from the model: %s"
-                      : "\"auto\" is resolved by Hugging Face only: %s",
-               how);
+               hidden ? "\"auto\" is filled in by Hugging Face only, from the model: %s%s"
+                      : "\"auto\" is filled in by Hugging Face only: %s%s",
+               how, alone);
     return;
   }
-  if ((row->type & ~ZS_DS_OR_NULL) == ZS_DS_BOOL) {
+  if (is_precision (row)) {
     zs_ds_say (exam, ZS_NOTE_INFO, "auto-resolved", value, NULL,
-               "\"auto\" is resolved by Hugging Face only, from %s: %s", how,
+               "\"auto\" is filled in by Hugging Face only, from %s: %s", how,
                number != 0 ? "true" : "false");
     return;
   }
@@ -371,7 +387,7 @@ say_auto (const Walk *walk, const ZsNode *value, const ZsDsKey *row)
       number == floor (number) ? zs_count_format ((int64_t)number) : g_strdup_printf ("%g", number);
 
   zs_ds_say (exam, ZS_NOTE_INFO, "auto-resolved", value, NULL,
-             "\"auto\" is resolved by Hugging Face only, to %s (%s)", text, how);
+             "\"auto\" is filled in by Hugging Face only, with %s (%s)%s", text, how, alone);
 }
 
 static void

@@ -73,26 +73,47 @@ zs_ds_say (const ZsDsExam *exam, ZsNoteSeverity severity, const char *code, cons
   exam->report (exam->data, severity, code, node, instead, text);
 }
 
+#define MAX_WORD 80 /* longer than any word of the table */
+
+/* What the section AT (LENGTH bytes of PATH) may be called too: its last word, or NULL. */
+static const char *
+other_word (const char *path, size_t length)
+{
+  for (int i = 0; i < zs_ds_n_aliases (); i++) {
+    const char *name, *key, *dot;
+
+    zs_ds_alias (i, &name, &key);
+    if (strncmp (key, path, length) == 0 && key[length] == '\0') {
+      dot = strrchr (name, '.');
+      return dot != NULL ? dot + 1 : name;
+    }
+  }
+  return NULL;
+}
+
 /* The key node and value node of PATH; false if it is not given. */
 static bool
 find (const ZsNode *root, const char *path, const ZsNode **ret_key, const ZsNode **ret_value)
 {
-  g_auto (GStrv) words = g_strsplit (path, ".", -1);
-  g_autoptr (GString) at = g_string_new (NULL);
   const ZsNode *node = root, *key = NULL;
 
-  for (int i = 0; words[i] != NULL; i++) {
-    g_string_append_printf (at, "%s%s", i > 0 ? "." : "", words[i]);
-    const char *other = zs_ds_key_other_name (at->str);
-    const char *dot = other != NULL ? strrchr (other, '.') : NULL;
-    const char *name = words[i];
+  for (const char *at = path; *at != '\0';) {
+    size_t length = strcspn (at, ".");
+    char word[MAX_WORD];
 
-    if (zs_node_get_key (node, name) == NULL && other != NULL)
-      name = dot != NULL ? dot + 1 : other;
-    key = zs_node_get_key (node, name);
-    node = zs_node_get (node, name);
-    if (node == NULL)
-      return false;
+    g_assert (length < sizeof word);
+    memcpy (word, at, length);
+    word[length] = '\0';
+    at += length;
+    key = zs_node_get_key (node, word);
+    if (key == NULL) {
+      const char *other = other_word (path, (size_t)(at - path));
+
+      if (other == NULL || (key = zs_node_get_key (node, other)) == NULL)
+        return false;
+    }
+    node = zs_node_get (node, key->text);
+    at += *at == '.';
   }
   *ret_key = key;
   *ret_value = node;

@@ -4,6 +4,7 @@
 
 #include "sim/scenario/ds-keys.h"
 
+#include <glib.h>
 #include <string.h>
 
 #include "sim/base/words.h"
@@ -98,46 +99,86 @@ zs_ds_key_word (const ZsDsKey *key)
   return dot != NULL ? dot + 1 : key->path;
 }
 
-/* PATH with an alias replaced, of itself or of a section above; free with g_free. */
-static char *
-resolve (const char *path)
+/* Rows by path.  Made once and constant from then on: a sweep looks up a hundred keys for every
+ * configuration. */
+static const uint16_t *
+rows_by_path (void)
 {
-  for (size_t i = 0; i < G_N_ELEMENTS (ALIASES); i++) {
-    size_t n = strlen (ALIASES[i].from);
+  static uint16_t rows[G_N_ELEMENTS (KEYS)];
+  static gsize ready;
 
-    if (strncmp (path, ALIASES[i].from, n) == 0 && (path[n] == '\0' || path[n] == '.'))
-      return g_strconcat (ALIASES[i].to, path + n, NULL);
+  if (g_once_init_enter (&ready)) {
+    for (size_t i = 0; i < G_N_ELEMENTS (KEYS); i++) {
+      size_t at = i;
+
+      for (; at > 0 && strcmp (KEYS[rows[at - 1]].path, KEYS[i].path) > 0; at--)
+        rows[at] = rows[at - 1];
+      rows[at] = (uint16_t)i;
+    }
+    g_once_init_leave (&ready, 1);
   }
-  return g_strdup (path);
+  return rows;
+}
+
+static const ZsDsKey *
+find_row (const char *path)
+{
+  const uint16_t *rows = rows_by_path ();
+  size_t low = 0, high = G_N_ELEMENTS (KEYS);
+
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    int order = strcmp (KEYS[rows[middle]].path, path);
+
+    if (order == 0)
+      return &KEYS[rows[middle]];
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
 }
 
 const ZsDsKey *
 zs_ds_key_find (const char *path)
 {
-  g_autofree char *real = resolve (path);
+  const ZsDsKey *row = find_row (path);
 
-  for (size_t i = 0; i < G_N_ELEMENTS (KEYS); i++)
-    if (is_key (&KEYS[i]) && strcmp (KEYS[i].path, real) == 0)
-      return &KEYS[i];
+  if (row != NULL)
+    return is_key (row) ? row : NULL;
+  for (size_t i = 0; i < G_N_ELEMENTS (ALIASES); i++) { /* its own, or that of a section above */
+    size_t n = strlen (ALIASES[i].from);
+
+    if (strncmp (path, ALIASES[i].from, n) == 0 && (path[n] == '\0' || path[n] == '.')) {
+      g_autofree char *real = g_strconcat (ALIASES[i].to, path + n, NULL);
+
+      row = find_row (real);
+      return row != NULL && is_key (row) ? row : NULL;
+    }
+  }
   return NULL;
 }
 
-const char *
-zs_ds_key_other_name (const char *path)
+int
+zs_ds_n_aliases (void)
 {
-  for (size_t i = 0; i < G_N_ELEMENTS (ALIASES); i++)
-    if (strcmp (ALIASES[i].to, path) == 0)
-      return ALIASES[i].from;
-  return NULL;
+  return G_N_ELEMENTS (ALIASES);
+}
+
+void
+zs_ds_alias (int index, const char **ret_name, const char **ret_key)
+{
+  *ret_name = ALIASES[index].from;
+  *ret_key = ALIASES[index].to;
 }
 
 const ZsDsKey *
 zs_ds_key_find_foreign (const char *word)
 {
-  for (size_t i = 0; i < G_N_ELEMENTS (KEYS); i++)
-    if (!is_key (&KEYS[i]) && strcmp (KEYS[i].path, word) == 0)
-      return &KEYS[i];
-  return NULL;
+  const ZsDsKey *row = find_row (word);
+
+  return row != NULL && !is_key (row) ? row : NULL;
 }
 
 /* How much people mean a section: the top and zero_optimization first, then the sections that act

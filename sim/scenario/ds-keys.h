@@ -67,8 +67,9 @@ const ZsDsKey *zs_ds_keys (int *ret_n);
 /* The row of PATH; an alias gives the row that it stands for.  Inventions and foreign words are not
  * found here.  NULL: no such key. */
 const ZsDsKey *zs_ds_key_find (const char *path);
-/* The other name that PATH itself may have ("bfloat16" for "bf16"), or NULL. */
-const char *zs_ds_key_other_name (const char *path);
+/* All other names: NAME is taken for KEY (both are whole paths). */
+int zs_ds_n_aliases (void);
+void zs_ds_alias (int index, const char **ret_name, const char **ret_key);
 /* The invented or foreign WORD (without its path), or NULL. */
 const ZsDsKey *zs_ds_key_find_foreign (const char *word);
 /* A key with this last WORD anywhere else: where a misplaced key belongs.  NULL: none, or only in

@@ -444,6 +444,7 @@ mutants_of_real_files_get_an_answer (void)
   guint64 seed = 20261130, state = seed;
   const char *name;
 
+  CU_ASSERT_PTR_NOT_NULL_FATAL (dir);
   g_print ("# seed %" G_GUINT64_FORMAT "\n", seed);
   while ((name = g_dir_read_name (dir)) != NULL) {
     g_autofree char *path = g_build_filename (folder, name, NULL), *text = NULL;
