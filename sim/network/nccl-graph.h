@@ -43,12 +43,14 @@ typedef struct {
   ZsPathType type;         /* NVLINK, C2C, PIX (PCIe), SYS, SELF (to the network) */
   int        link;         /* of the topology; -1 to the network */
   double     rate;         /* what is left while searching */
+  int        back;         /* the edge of the other direction */
 } ZsNcclEdge;
 
 typedef struct {
   int        n;            /* hops; -1 no path */
   ZsPathType type;
   double     rate;
+  bool       intel_root;   /* peer access through an Intel root complex: PCIe is charged 6/5 */
   int        edges[ZS_NCCL_MAX_HOPS];
 } ZsNcclPath;
 

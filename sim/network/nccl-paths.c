@@ -92,16 +92,30 @@ sort_edges (ZsNcclSystem *system)
   }
 }
 
-static int
-reverse_edge (const ZsNcclSystem *system, int e)
+static void
+pair_edges (ZsNcclSystem *system)
 {
-  const ZsNcclEdge *edge = &system->edges[e];
+  for (int e = 0; e < system->n_edges; e++)
+    for (int i = 0; i < system->n_edges; i++)
+      if (system->edges[i].from == system->edges[e].to && system->edges[i].to == system->edges[e].from
+          && system->edges[i].type == system->edges[e].type)
+        system->edges[e].back = i;
+}
 
-  for (int i = 0; i < system->n_edges; i++)
-    if (system->edges[i].from == edge->to && system->edges[i].to == edge->from
-        && system->edges[i].type == edge->type)
-      return i;
-  g_assert_not_reached ();
+/* Paths that go from GPU to GPU through an Intel root complex (topo.h, INTEL_P2P_OVERHEAD). */
+static void
+mark_intel_roots (ZsNcclSystem *system)
+{
+  for (int i = 0; i < system->n_nodes * system->n_nodes; i++) {
+    ZsNcclPath *path = &system->paths[i];
+
+    for (int k = 0; k < path->n; k++) {
+      const ZsNcclNode *node = &system->nodes[system->edges[path->edges[k]].to];
+
+      path->intel_root |= node->type == ZS_NCCL_CPU && node->intel && path->type == ZS_PATH_PHB
+                          && system->nodes[i / system->n_nodes].type == ZS_NCCL_GPU;
+    }
+  }
 }
 
 static ZsNcclPath *
@@ -144,7 +158,7 @@ set_paths (ZsNcclSystem *system, int base)
           continue;
         ZsPathType type = edge->type;
 
-        there->edges[0] = reverse_edge (system, e);
+        there->edges[0] = edge->back;
         for (int k = 0; k < path.n; k++)
           there->edges[k + 1] = path.edges[k];
         there->n = path.n + 1;
@@ -407,6 +421,7 @@ zs_nccl_system_new (const ZsTopology *topology, const int *gpus, int n_gpus, boo
   }
   for (int l = 0; l < topology->n_links; l++)
     add_link_edge (system, l, node_of);
+  pair_edges (system);
   sort_edges (system);
 
   system->paths = g_new (ZsNcclPath, system->n_nodes * system->n_nodes);
@@ -416,6 +431,7 @@ zs_nccl_system_new (const ZsTopology *topology, const int *gpus, int n_gpus, boo
     set_paths (system, i);
   divert_pairs (system);
   divert_nets (system);
+  mark_intel_roots (system);
   find_rates (system);
   return system;
 }

@@ -23,6 +23,10 @@ typedef struct {
   ZsNcclSystem *system;
   ZsNcclGraph  *graph, *best;
   uint64_t      used[ZS_NCCL_MAX_GPUS];   /* channels that pass the GPU, as bits */
+  /* GPUs after each, best first: by their own distance, and by that to a NIC (made when first asked) */
+  int8_t       *orders;                   /* (1 + NICs) x GPUs x GPUs */
+  int8_t       *classes;                  /* of the same entries: equal where the GPUs are alike to it */
+  bool         *ordered;                  /* (1 + NICs) x GPUs */
   int           back_to_net, back_to_first;
 } Search;
 
@@ -35,34 +39,16 @@ take_edge (double *left, double amount)
 {
   if (amount > 0 && *left < amount)
     return false;
-  *left = round ((*left - amount) * 1000) / 1000;
+  *left = (double) (int64_t) ((*left - amount) * 1000 + 0.5) / 1000;
   return true;
-}
-
-static ZsNcclEdge *
-edge_back (ZsNcclSystem *system, const ZsNcclEdge *edge)
-{
-  for (int e = 0; e < system->n_edges; e++)
-    if (system->edges[e].from == edge->to && system->edges[e].to == edge->from
-        && system->edges[e].type == edge->type)
-      return &system->edges[e];
-  g_assert_not_reached ();
 }
 
 /* Takes RATE along the first ROOM hops of the path; returns how many had it. */
 static int
 take_path (ZsNcclSystem *system, const ZsNcclPath *path, int start, int room, double rate)
 {
-  double pcie = rate;
+  double pcie = path->intel_root ? rate * 6 / 5 : rate;
 
-  for (int i = 0; i < path->n; i++) {
-    const ZsNcclNode *node = &system->nodes[system->edges[path->edges[i]].to];
-
-    /* peer access through an Intel root complex: topo.h, INTEL_P2P_OVERHEAD */
-    if (node->type == ZS_NCCL_CPU && node->intel && path->type == ZS_PATH_PHB
-        && system->nodes[start].type == ZS_NCCL_GPU)
-      pcie = rate * 6 / 5;
-  }
   for (int i = 0; i < room; i++) {
     ZsNcclEdge *edge = &system->edges[path->edges[i]];
     const ZsNcclNode *to = &system->nodes[edge->to];
@@ -70,7 +56,7 @@ take_path (ZsNcclSystem *system, const ZsNcclPath *path, int start, int room, do
     ZsNcclEdge *reverse = NULL;
 
     if (to->type == ZS_NCCL_GPU && to->capability < 80 && system->nodes[start].type != ZS_NCCL_GPU) {
-      reverse = edge_back (system, edge);
+      reverse = &system->edges[edge->back];
       back = forward / 8;   /* read requests before Ampere */
     }
     if (forward > 0 && (edge->rate < forward || (reverse != NULL && reverse->rate < back)))
@@ -211,27 +197,23 @@ pci_rate (const ZsNcclSystem *system, int gpu)
   return 0;
 }
 
-/* GPUs to try after G, best first.  TOWARDS_NET: 1 the next should be near the channel's NIC, -1 far
- * from it as the last will have to be near, 0 no NIC. */
-static int
-next_gpus (const Search *search, int g, int towards_net, int *next)
+/* Fills the order of the GPUs after G; NET: place in nets, -1 none. */
+static void
+make_order (Search *search, int g, int net)
 {
   const ZsNcclSystem *system = search->system;
-  const ZsNcclGraph *graph = search->graph;
-  uint64_t flag = UINT64_C (1) << graph->n_channels;
-  int n = system->n_gpus, count = 0;
+  int n = system->n_gpus, count = 0, row = (net + 1) * n + g;
   Candidate candidates[ZS_NCCL_MAX_GPUS];
 
   for (int i = 1; i < n; i++) {
     int h = (g + i) % n;
     const ZsNcclPath *path = zs_nccl_path (system, system->gpus[g], system->gpus[h]);
 
-    if (path->n <= 0 || (search->used[h] & flag))
+    if (path->n <= 0)
       continue;
     candidates[count] = (Candidate) { .g = h, .start = i, .intra_hops = path->n, .intra_rate = path->rate };
-    if (towards_net != 0) {
-      int net = system->nets[graph->inter[graph->n_channels][0]];
-      const ZsNcclPath *way = zs_nccl_path (system, net, system->gpus[h]);
+    if (net >= 0) {
+      const ZsNcclPath *way = zs_nccl_path (system, system->nets[net], system->gpus[h]);
 
       candidates[count].inter_hops = way->n;
       candidates[count].inter_rate = way->rate;
@@ -240,12 +222,48 @@ next_gpus (const Search *search, int g, int towards_net, int *next)
     count++;
   }
   qsort (candidates, (size_t) count, sizeof *candidates, compare);
+  for (int i = 0; i < count; i++) {
+    int class = 0;
+
+    while (compare_intra (&candidates[i], &candidates[class]) != 0)
+      class++;
+    search->orders[row * n + i] = (int8_t) candidates[i].g;
+    search->classes[row * n + i] = (int8_t) class;
+  }
+  if (count < n)
+    search->orders[row * n + count] = -1;
+  search->ordered[row] = true;
+}
+
+/* GPUs to try after G, best first.  TOWARDS_NET: 1 the next should be near the channel's NIC, -1 far
+ * from it as the last will have to be near, 0 no NIC. */
+static int
+next_gpus (Search *search, int g, int towards_net, int *next)
+{
+  const ZsNcclSystem *system = search->system;
+  const ZsNcclGraph *graph = search->graph;
+  uint64_t flag = UINT64_C (1) << graph->n_channels;
+  int n = system->n_gpus, count = 0, net = towards_net != 0 ? graph->inter[graph->n_channels][0] : -1;
+  int row = (net + 1) * n + g;
+
+  if (!search->ordered[row])
+    make_order (search, g, net);
+  int class = -1;
   bool alike = true;
 
-  for (int i = 1; i < count; i++)
-    alike &= compare_intra (&candidates[i], &candidates[0]) == 0;
-  for (int i = 0; i < count; i++)
-    next[i] = towards_net == -1 && alike ? candidates[count - 1 - i].g : candidates[i].g;
+  for (int i = 0; i < n && search->orders[row * n + i] >= 0; i++)
+    if (!(search->used[search->orders[row * n + i]] & flag)) {
+      alike &= class < 0 || class == search->classes[row * n + i];
+      class = search->classes[row * n + i];
+      next[count++] = search->orders[row * n + i];
+    }
+  if (towards_net == -1 && alike)
+    for (int i = 0; i < count / 2; i++) {
+      int other = next[i];
+
+      next[i] = next[count - 1 - i];
+      next[count - 1 - i] = other;
+    }
   if (system->nvs < 0)
     return count;
 
@@ -513,6 +531,13 @@ search_once (ZsNcclSystem *system, ZsNcclGraph *graph, ZsNcclGraph *best)
     search.back_to_net = -1;
   graph->n_channels = 0;
   graph->n_hops = 0;
+  int rows = (1 + system->n_nets) * system->n_gpus;
+  g_autofree int8_t *orders = g_new (int8_t, 2 * rows * system->n_gpus);
+  g_autofree bool *flags = g_new0 (bool, rows);
+
+  search.orders = orders;
+  search.classes = orders + rows * system->n_gpus;
+  search.ordered = flags;
   lay_channel (&search, &budget);
   return budget;
 }

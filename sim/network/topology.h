@@ -36,7 +36,6 @@ typedef enum {
   ZS_LINK_SOCKET,    /* between NUMA domains: UPI, xGMI */
   ZS_LINK_MEMORY,    /* a capacity, not an edge: the host memory of one NUMA domain */
   ZS_LINK_DUPLEX,    /* a capacity: both directions of a GPU's PCIe link together */
-  ZS_LINK_STAGING,   /* a capacity: what GPU-to-GPU traffic through host memory (SHM) gets */
   ZS_LINK_NETWORK,   /* NIC to the network and back */
   ZS_N_LINK_KINDS
 } ZsLinkKind;
