@@ -40,4 +40,5 @@ libzerosim_core_la_SOURCES += \
   sim/zero/stage3-load.c \
   sim/zero/stage3-step.c \
   sim/zero/stage3.c \
-  sim/zero/stage3.h
+  sim/zero/stage3.h \
+  sim/zero/zeropp.c

@@ -18,6 +18,7 @@ zero3_shard_to_gpu (Zero3 *zero, ZsPlan *plan, int32_t index, int64_t elements)
 
   if (!zero3_params_on_host (zero))
     return ZS_NO_TENSOR;
+  zero3_read_shard (zero, plan, index);
   ZsTensor copy = zs_plan_alloc (plan, bytes,
                                  zero->world == 1 ? ZS_CATEGORY_GATHERED : ZS_CATEGORY_OFFLOAD);
   bool pinned = parameter->trainable || zero->config.param_pin;   /* the flat buffer always is */
@@ -120,8 +121,9 @@ zero3_offload_gradient (Zero3 *zero, ZsPlan *plan, int32_t index, int64_t n, int
 }
 
 void
-zero3_offload_step (Zero3 *zero, ZsPlan *plan, Zero3SubGroup *group)
+zero3_offload_step (Zero3 *zero, ZsPlan *plan, int32_t number)
 {
+  Zero3SubGroup *group = &zero->sub_groups[number];
   int64_t n = group->elements;
   int64_t state = zero->config.bf16_optimizer_states ? 2 : 4;
   bool torch_adam = zero->config.optimizer != ZS_DS_OPTIMIZER_CPU_ADAM
@@ -142,6 +144,8 @@ zero3_offload_step (Zero3 *zero, ZsPlan *plan, Zero3SubGroup *group)
 
   if (zero3_params_on_host (zero)) {
     zs_plan_cpu_task (plan, ZS_CPU_CAST, n);
+    if (group->shards_swapped)
+      zero3_write_now (plan, n * zero->model_bytes);
     return;
   }
   ZsTensor half = zs_plan_host_alloc (plan, n * zero->model_bytes, ZS_CATEGORY_OFFLOAD, 0);

@@ -85,20 +85,78 @@ gather_alone (Zero3 *zero, const int32_t *parameters, int32_t n)
   }
 }
 
+/* Elements of PARAMETER that each rank of the gather's group holds, and that group. */
+static int64_t
+group_shard (const Zero3 *zero, const Zero3Parameter *parameter, const Zero3Handle *handle)
+{
+  return handle->secondary ? zero3_secondary_shard (zero, parameter) : parameter->shard;
+}
+
+static int64_t
+group_ranks (const Zero3 *zero, const Zero3Handle *handle)
+{
+  return handle->secondary ? zero->config.hpz_partition_size : zero->world;
+}
+
+static unsigned int
+group_communicator (const Zero3 *zero, const Zero3Handle *handle)
+{
+  return handle->secondary ? ZS_ZERO3_COMM_NODE : zero3_gather_communicator (zero);
+}
+
+static bool
+has_secondary (const Zero3 *zero, int32_t index)
+{
+  return zero->config.hpz_partition_size > 1 && zero->parameters[index].secondary != ZS_NO_TENSOR;
+}
+
 static void
 gather_one (Zero3 *zero, int32_t index)
 {
   ZsPlan *plan = zero->plan;
   Zero3Parameter *parameter = &zero->parameters[index];
   Zero3Handle *handle = handle_new (zero, &index, 1);
-  int64_t bytes = parameter->shard * zero->world * parameter->bytes;
+
+  handle->secondary = has_secondary (zero, index);
+  int64_t shard = group_shard (zero, parameter, handle), ranks = group_ranks (zero, handle);
+  bool quantize = zero->config.quantized_weights;
+  int64_t bytes = shard * ranks * (quantize ? 1 : parameter->bytes);
 
   set_full (zero, index, zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED));
-  ZsTensor staging = zero3_shard_to_gpu (zero, plan, index, parameter->shard);
+  ZsTensor staging = zero3_shard_to_gpu (zero, plan, index, shard);
 
-  handle->done = zs_plan_event_new (plan);
-  zs_plan_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_ZERO3_COMM_WORLD, bytes, handle->done);
+  if (quantize)
+    zero3_gather_quantized (zero, plan, shard, ranks, group_communicator (zero, handle), handle);
+  else {
+    handle->done = zs_plan_event_new (plan);
+    zs_plan_collective (plan, ZS_COLLECTIVE_ALL_GATHER, group_communicator (zero, handle), bytes,
+                        handle->done);
+  }
   zs_plan_unref (plan, staging);
+}
+
+/* MiCS: a buffer per parameter, one grouped call. */
+static void
+gather_grouped (Zero3 *zero, const int32_t *parameters, int32_t n)
+{
+  ZsPlan *plan = zero->plan;
+  Zero3Handle *handle = handle_new (zero, parameters, n);
+  int64_t bytes = 0;
+  ZsTensor staging[n];
+
+  for (int32_t i = 0; i < n; i++) {
+    const Zero3Parameter *parameter = &zero->parameters[parameters[i]];
+
+    staging[i] = zero3_shard_to_gpu (zero, plan, parameters[i], parameter->shard);
+    set_full (zero, parameters[i],
+              zs_plan_alloc (plan, parameter->shard * zero->world * parameter->bytes,
+                             ZS_CATEGORY_GATHERED));
+    bytes += parameter->shard * zero->world * parameter->bytes;
+  }
+  handle->done = zs_plan_event_new (plan);
+  zs_plan_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_ZERO3_COMM_NODE, bytes, handle->done);
+  for (int32_t i = n; i-- > 0;)
+    zs_plan_unref (plan, staging[i]);
 }
 
 static void
@@ -106,20 +164,27 @@ gather_coalesced (Zero3 *zero, const int32_t *parameters, int32_t n)
 {
   ZsPlan *plan = zero->plan;
   Zero3Handle *handle = handle_new (zero, parameters, n);
-  bool all_reduce = zero->config.use_all_reduce_for_fetch_params;
-  int64_t shards = 0;
+  bool quantize = zero->config.quantized_weights;
+  int64_t shards = 0, elements = 0;
   ZsTensor staging[n];
 
-  for (int32_t i = 0; i < n; i++)
-    shards += zero->parameters[parameters[i]].shard * zero->parameters[parameters[i]].bytes;
-  int64_t bytes = shards * zero->world;
+  handle->secondary = has_secondary (zero, parameters[0]);
+  bool all_reduce = zero->config.use_all_reduce_for_fetch_params && !quantize && !handle->secondary;
+
+  for (int32_t i = 0; i < n; i++) {
+    const Zero3Parameter *parameter = &zero->parameters[parameters[i]];
+
+    elements += group_shard (zero, parameter, handle);
+    shards += group_shard (zero, parameter, handle) * (quantize ? 1 : parameter->bytes);
+  }
+  int64_t ranks = group_ranks (zero, handle), bytes = shards * ranks;
   ZsTensor flat = zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED);
 
   if (all_reduce)
     zs_torch_launch (plan, ZS_KERNEL_FILL, ZS_WORK_COMMUNICATION, bytes, 1, bytes, "gather.zero");
   for (int32_t i = 0; i < n; i++)
     staging[i] = zero3_shard_to_gpu (zero, plan, parameters[i],
-                                     zero->parameters[parameters[i]].shard);
+                                     group_shard (zero, &zero->parameters[parameters[i]], handle));
   if (all_reduce)
     for (int32_t i = 0; i < n; i++) {
       Zero3Parameter *parameter = &zero->parameters[parameters[i]];
@@ -128,17 +193,21 @@ gather_coalesced (Zero3 *zero, const int32_t *parameters, int32_t n)
                      parameter->bytes, "gather.shard");
       set_full (zero, parameters[i], zs_plan_ref (plan, flat));
     }
-  else
+  else if (!quantize)
     zs_torch_launch (plan, ZS_KERNEL_COPY, ZS_WORK_COMMUNICATION, shards, 1, 2 * shards,
                      "gather.shards");
+  if (quantize)
+    zero3_gather_quantized (zero, plan, elements, ranks, group_communicator (zero, handle), handle);
   for (int32_t i = n; i-- > 0;)   /* Python drops a list from its end */
     zs_plan_unref (plan, staging[i]);
-  handle->done = zs_plan_event_new (plan);
-  if (all_reduce) {
-    zs_plan_collective (plan, ZS_COLLECTIVE_ALL_REDUCE, ZS_ZERO3_COMM_WORLD, bytes, handle->done);
+  if (!quantize) {
+    handle->done = zs_plan_event_new (plan);
+    zs_plan_collective (plan, all_reduce ? ZS_COLLECTIVE_ALL_REDUCE : ZS_COLLECTIVE_ALL_GATHER,
+                        group_communicator (zero, handle), bytes, handle->done);
+  }
+  if (all_reduce)
     zs_plan_unref (plan, flat);
-  } else {
-    zs_plan_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_ZERO3_COMM_WORLD, bytes, handle->done);
+  else {
     handle->coalesced = true;
     handle->flat = flat;
   }
@@ -158,6 +227,8 @@ zero3_gather (void *self, const int32_t *parameters, int32_t n, bool forward, bo
   zero->gather_stream_dirty = true;
   if (zero->world == 1)
     gather_alone (zero, parameters, n);
+  else if (zero3_is_mics (zero))
+    gather_grouped (zero, parameters, n);
   else if (n == 1 || zero->config.allgather_sequential)
     for (int32_t i = 0; i < n; i++)
       gather_one (zero, parameters[i]);
@@ -183,6 +254,23 @@ assemble (Zero3 *zero, const Zero3Handle *handle)
   }
 }
 
+static void
+dequantize (Zero3 *zero, Zero3Handle *handle)
+{
+  ZsPlan *plan = zero->plan;
+  int64_t elements = 0;
+
+  for (int32_t i = 0; i < handle->n; i++)
+    elements += group_shard (zero, &zero->parameters[handle->members[i]], handle);
+  elements *= group_ranks (zero, handle);
+  if (handle->coalesced)
+    handle->flat = zero3_dequantize (zero, plan, elements, handle->flat, handle);
+  else
+    set_full (zero, handle->members[0],
+              zero3_dequantize (zero, plan, elements, zero->parameters[handle->members[0]].full,
+                                handle));
+}
+
 void
 zero3_wait (void *self, int32_t index)
 {
@@ -200,6 +288,8 @@ zero3_wait (void *self, int32_t index)
       zs_plan_event_free (plan, handle->done);
     } else
       zs_plan_host_wait_stream (plan, zero->gather_stream);   /* one rank */
+    if (handle->quantized)
+      dequantize (zero, handle);
     if (handle->coalesced)
       assemble (zero, handle);
     handle->complete = true;
@@ -236,10 +326,12 @@ zero3_release (void *self, int32_t index)
   Zero3Parameter *parameter = &zero->parameters[index];
 
   zs_plan_host (plan, ZS_HOST_RELEASE_PARAMETER, 1);
+  zero3_fill_secondary (zero, plan, index);
   if (parameter->full_stream != plan->stream && parameter->full != parameter->shard_tensor)
     zs_plan_record_stream (plan, parameter->full, plan->stream);
   zs_plan_unref (plan, parameter->full);
   parameter->full = ZS_NO_TENSOR;
+  zero3_forget_shard (zero, index);
 }
 
 ZsTensor
@@ -290,7 +382,7 @@ zero3_gather_persistent (Zero3 *zero, ZsPlan *plan)
       if (zero->parameters[p].persistent) {
         ZsEvent done = zs_plan_event_new (plan);
 
-        zs_plan_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_ZERO3_COMM_WORLD,
+        zs_plan_collective (plan, ZS_COLLECTIVE_ALL_GATHER, zero3_gather_communicator (zero),
                             zero->parameters[p].shard * zero->world * zero->parameters[p].bytes,
                             done);
         if (p == last)

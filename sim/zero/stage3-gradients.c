@@ -144,8 +144,49 @@ keep_shards (Zero3 *zero, ZsPlan *plan)
     }
   }
   zs_plan_unref (plan, held);
+  for (guint i = 0; i < zero->held->len; i++)
+    zs_plan_unref (plan, g_array_index (zero->held, ZsTensor, i));
+  g_array_set_size (zero->held, 0);
   for (int32_t i = zero->n_in_bucket; i-- > 0;)
     zs_plan_unref (plan, narrowed[i]);
+}
+
+/* all_to_all_quant_reduce (): tensor by tensor; what cannot be quantized is reduce-scattered. */
+static void
+reduce_each (Zero3 *zero, ZsPlan *plan, ZsTensor *shards)
+{
+  int64_t b = communication_bytes (zero);
+
+  qsort (zero->in_bucket, (size_t) zero->n_in_bucket, sizeof (int32_t), compare_numbers);
+  for (int32_t i = 0; i < zero->n_in_bucket; i++) {
+    const Zero3Parameter *parameter = &zero->parameters[zero->in_bucket[i]];
+    int64_t padded = parameter->shard * zero->world;
+
+    shards[i] = ZS_NO_TENSOR;
+    if (zero3_reduce_quantized (zero, plan, zero->in_bucket[i], &shards[i]))
+      continue;
+    if (padded != parameter->elements) {
+      shards[i] = zs_plan_alloc (plan, padded * b, ZS_CATEGORY_BUCKETS);
+      zs_torch_launch (plan, ZS_KERNEL_COPY, ZS_WORK_COMMUNICATION, padded, (int) b, 2 * padded * b,
+                       "reduce.interleave");
+    }
+    zs_torch_launch (plan, ZS_KERNEL_ELEMENTWISE, ZS_WORK_COMMUNICATION, padded, (int) b,
+                     2 * padded * b, "reduce.divide");
+    zs_torch_collective (plan, ZS_COLLECTIVE_REDUCE_SCATTER, zero3_reduce_communicator (zero),
+                         padded * b);
+  }
+}
+
+/* MiCS, at the boundary: the bucket's shards are summed over the replicas in one grouped call. */
+static void
+reduce_over_replicas (Zero3 *zero, ZsPlan *plan)
+{
+  int64_t elements = 0;
+
+  for (int32_t i = 0; i < zero->n_in_bucket; i++)
+    elements += zero->parameters[zero->in_bucket[i]].shard;
+  zs_torch_collective (plan, ZS_COLLECTIVE_ALL_REDUCE, ZS_ZERO3_COMM_ACROSS,
+                       elements * zs_dtype_bytes (zero->config.grad_accum_dtype));
 }
 
 static void
@@ -158,14 +199,22 @@ flush (Zero3 *zero, ZsPlan *plan)
   zs_plan_host (plan, ZS_HOST_BUCKET_FLUSH, 1);
   zero3_limiter_wait (&zero->reductions, plan);
   uint8_t stream = zs_plan_set_stream (plan, zero->reduce_stream);
-  ZsTensor flat = ZS_NO_TENSOR;
+  ZsTensor flat = ZS_NO_TENSOR, shards[zero->n_in_bucket];
+  bool quantized = false;
 
   if (!zero->config.reduce_scatter && zero->config.contiguous_gradients
       && zero->bucket_elements <= zero->config.reduce_bucket_size)
     reduce_in_place (zero, plan);
-  else
+  else if (zero3_quantizes_gradients (zero)) {
+    reduce_each (zero, plan, shards);
+    quantized = true;
+  } else
     flat = reduce_scatter (zero, plan);
   keep_shards (zero, plan);
+  if (zero3_is_mics (zero) && zero->boundary && zero->config.world > zero->world)
+    reduce_over_replicas (zero, plan);
+  for (int32_t i = zero->n_in_bucket; quantized && i-- > 0;)
+    zs_plan_unref (plan, shards[i]);
   zs_plan_unref (plan, flat);
   zero->n_in_bucket = 0;
   zero->bucket_elements = 0;

@@ -20,6 +20,9 @@ typedef struct {
   uint8_t  full_stream;        /* where it was allocated */
   int32_t  handle;             /* of the gather that it waits for, or -1 */
   ZsTensor gradient;           /* in the bucket, or waiting for its leaf module; may be NO_TENSOR */
+  ZsTensor wide_gradient;      /* NVMe: fp32 shard too small for disk, to the step */
+  bool     on_nvme, in_memory; /* the 16-bit shard: lies in a file; is in a buffer */
+  ZsEvent  reading;
   ZsTensor norm;               /* offload: norm of the gradient shard, to the step */
   uint32_t label;
 } Zero3Parameter;
@@ -47,6 +50,14 @@ typedef struct {
   bool     shards_swapped;     /* its 16-bit shards live on NVMe */
   ZsTensor master, gradient, moment1, moment2;
 } Zero3SubGroup;
+
+/* Buffers and requests of NVMe. */
+typedef struct {
+  int64_t  buffer_elements;    /* fp32, of one optimizer swap buffer */
+  int64_t  pending_elements;   /* gradients in a buffer that is not yet full */
+  ZsEvent  reading, writing;
+  int64_t  buffers_used, n_reading;   /* of the parameters' pool */
+} Zero3Swap;
 
 typedef struct {
   ZsEvent  events[4];
@@ -99,10 +110,12 @@ typedef struct {
   int32_t  n_in_bucket;
   int64_t  bucket_elements;
 
+  Zero3Swap swap;
+  GArray  *held;                     /* ZsTensor: fp32 gradients of the bucket being swapped out */
+
   bool     boundary;
   int      micro_step;               /* since the last step: micro_step_id */
   bool     states_exist;
-  bool     hpz_filled;               /* the secondary shards are valid */
   ZsLoss   loss;
 
   uint32_t label_gather, label_release, label_reduce, label_step, label_offload, label_init;
@@ -120,9 +133,24 @@ zero3_optimizer_on_host (const Zero3 *zero)
   return zero->config.offload_optimizer != ZS_DEVICE_NONE;
 }
 
+/* MiCS: states are sharded over consecutive ranks only. */
+static inline bool
+zero3_is_mics (const Zero3 *zero)
+{
+  return zero->config.mics_shard_size > 0;
+}
+
+static inline unsigned int
+zero3_gather_communicator (const Zero3 *zero)
+{
+  return zero3_is_mics (zero) ? ZS_ZERO3_COMM_NODE : ZS_ZERO3_COMM_WORLD;
+}
+
 static inline unsigned int
 zero3_reduce_communicator (const Zero3 *zero)
 {
+  if (zero3_is_mics (zero))
+    return ZS_ZERO3_COMM_NODE;
   return zero->one_communicator ? ZS_ZERO3_COMM_WORLD : ZS_ZERO3_COMM_CLONE;
 }
 
@@ -160,9 +188,35 @@ ZsTensor zero3_shard_to_gpu (Zero3 *zero, ZsPlan *plan, int32_t parameter, int64
 ZsTensor zero3_offload_gradient (Zero3 *zero, ZsPlan *plan, int32_t parameter, int64_t elements,
                                  int from_bytes, ZsTensor previous);
 /* Scale, Adam and write-back of one sub-group whose states are on the host. */
-void zero3_offload_step (Zero3 *zero, ZsPlan *plan, Zero3SubGroup *group);
+void zero3_offload_step (Zero3 *zero, ZsPlan *plan, int32_t sub_group);
 
 /* nvme.c */
+bool zero3_is_swappable (const Zero3 *zero, int64_t elements, int64_t bytes_of_one);
+void zero3_write_now    (ZsPlan *plan, int64_t bytes);
+/* Swap buffers of the optimizer; a swapped sub-group's master at init. */
+void zero3_swap_init   (Zero3 *zero, ZsPlan *plan);
+void zero3_swap_master (Zero3 *zero, ZsPlan *plan, const Zero3SubGroup *group);
 /* The fp32 copy of a gradient shard of ELEMENTS x FROM_BYTES goes to a swap buffer and to disk. */
 void zero3_swap_gradient (Zero3 *zero, ZsPlan *plan, int32_t parameter, int64_t elements,
                           int from_bytes);
+void zero3_swap_before_step (Zero3 *zero, ZsPlan *plan);
+void zero3_swap_in  (Zero3 *zero, ZsPlan *plan, int32_t sub_group);
+void zero3_swap_out (Zero3 *zero, ZsPlan *plan, int32_t sub_group);
+/* Parameters: the pool of buffers, which shards lie on NVMe, and their way to memory. */
+void zero3_swap_pool     (Zero3 *zero, ZsPlan *plan);
+void zero3_place_shards  (Zero3 *zero);
+void zero3_read_shard    (Zero3 *zero, ZsPlan *plan, int32_t parameter);
+void zero3_forget_shard  (Zero3 *zero, int32_t parameter);
+bool zero3_shard_is_away (void *self, int32_t parameter);
+void zero3_read_ahead    (void *self, const int32_t *queue, int32_t n, int64_t in_flight);
+
+/* zeropp.c */
+void     zero3_gather_quantized (Zero3 *zero, ZsPlan *plan, int64_t elements, int64_t ranks,
+                                 unsigned int communicator, Zero3Handle *handle);
+ZsTensor zero3_dequantize (Zero3 *zero, ZsPlan *plan, int64_t elements, ZsTensor packed,
+                           Zero3Handle *handle);
+int64_t  zero3_secondary_shard (const Zero3 *zero, const Zero3Parameter *parameter);
+void     zero3_fill_secondary  (Zero3 *zero, ZsPlan *plan, int32_t parameter);
+void     zero3_drop_secondaries (Zero3 *zero, ZsPlan *plan);
+bool     zero3_quantizes_gradients (const Zero3 *zero);
+bool     zero3_reduce_quantized (Zero3 *zero, ZsPlan *plan, int32_t parameter, ZsTensor *ret_shard);

@@ -45,7 +45,12 @@ make_shard (Zero3 *zero, ZsPlan *plan, const Zero3Parameter *parameter)
   int64_t bytes = parameter->shard * parameter->bytes;
   ZsTensor shard;
 
-  if (zero3_params_on_host (zero)) {
+  if (zero->config.offload_param == ZS_DEVICE_NVME
+      && zero3_is_swappable (zero, parameter->shard, parameter->bytes)) {
+    zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING | ZS_FLAG_PINNED);
+    zero3_write_now (plan, bytes);
+    shard = ZS_NO_TENSOR;
+  } else if (zero3_params_on_host (zero)) {
     shard = host_tensor (plan, bytes, ZS_CATEGORY_PARAMETERS, zero->config.param_pin);
     zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes,
                   ZS_FLAG_BLOCKING | pin_if (zero->config.param_pin));
@@ -141,6 +146,8 @@ zero3_load (void *self, ZsPlan *plan)
   uint32_t label = zs_plan_set_label (plan, zero->label_init);
   int32_t head = zs_model_find (model, ZS_MODULE_HEAD, -1);
 
+  if (zero->config.offload_param == ZS_DEVICE_NVME)
+    zero3_swap_pool (zero, plan);
   for (int32_t m = 0; m < model->n_modules; m++) {
     const ZsModule *module = &model->modules[m];
     bool own = m != head || !model->shape.tied_embeddings;
@@ -159,6 +166,7 @@ zero3_load (void *self, ZsPlan *plan)
       Zero3Parameter *parameter = &zero->parameters[module->first_parameter + i];
 
       broadcast (plan, parameter->elements * parameter->bytes);
+      zero3_fill_secondary (zero, plan, module->first_parameter + i);
       parameter->shard_tensor = make_shard (zero, plan, parameter);
       zs_plan_unref (plan, parameter->full);
       parameter->full = ZS_NO_TENSOR;
@@ -199,6 +207,7 @@ partition_model (Zero3 *zero, ZsPlan *plan)
     if (parameter->full == ZS_NO_TENSOR)
       continue;
     broadcast (plan, parameter->elements * parameter->bytes);
+    zero3_fill_secondary (zero, plan, p);
     parameter->shard_tensor = make_shard (zero, plan, parameter);
     zs_plan_unref (plan, parameter->full);
     parameter->full = ZS_NO_TENSOR;
@@ -239,6 +248,8 @@ static void
 move_shards_to_host_buffers (Zero3 *zero, ZsPlan *plan)
 {
   int32_t n_groups = MAX (1, zero->config.optimizer_groups);
+  bool nvme = zero->config.offload_param == ZS_DEVICE_NVME;
+  int64_t earlier = 0;
 
   for (int32_t group = 0; group < n_groups; group++) {
     int64_t bytes = 0, elements = 0;
@@ -251,6 +262,13 @@ move_shards_to_host_buffers (Zero3 *zero, ZsPlan *plan)
         elements += parameter->shard;
       }
     }
+    if (nvme) {   /* _create_param_groups_fp16_flat_cpu_memory () */
+      int64_t room = MAX (0, zero->config.param_max_in_cpu - earlier);
+
+      earlier += elements;
+      elements = MIN (elements, room);
+      bytes = elements * zero->model_bytes;
+    }
     if (bytes == 0)
       continue;
     ZsTensor buffer = host_tensor (plan, bytes, ZS_CATEGORY_PARAMETERS, true);
@@ -258,13 +276,31 @@ move_shards_to_host_buffers (Zero3 *zero, ZsPlan *plan)
     for (int32_t i = 0; i < zero->n_trainable; i++) {
       Zero3Parameter *parameter = &zero->parameters[zero->group_order[i]];
 
-      if (zero->sub_groups[parameter->sub_group].group != group)
+      const Zero3SubGroup *sub_group = &zero->sub_groups[parameter->sub_group];
+
+      if (sub_group->group != group || sub_group->shards_swapped)
         continue;
+      if (nvme && zero3_is_swappable (zero, parameter->shard, parameter->bytes)) {   /* comes back */
+        ZsEvent done = zs_plan_event_new (plan);
+
+        zs_plan_nvme (plan, ZS_NVME_READ, parameter->shard * parameter->bytes, done);
+        zs_plan_host_wait_event (plan, done);
+        zs_plan_event_free (plan, done);
+      }
       zs_plan_unref (plan, parameter->shard_tensor);
       parameter->shard_tensor = zs_plan_ref (plan, buffer);
     }
     zs_plan_cpu_task (plan, ZS_CPU_COPY, elements * zero->model_bytes);
-    zs_plan_unref (plan, buffer);
+    if (!nvme)
+      zs_plan_unref (plan, buffer);   /* with NVMe it stays even where no sub-group fits into it */
+  }
+  if (nvme) {   /* what an updated sub-group is written from */
+    int64_t largest = 0;
+
+    for (int32_t k = 0; k < zero->n_sub_groups; k++)
+      largest = MAX (largest, zero->sub_groups[k].shards_swapped ? zero->sub_groups[k].elements : 0);
+    if (largest > 0)
+      host_tensor (plan, largest * zero->model_bytes, ZS_CATEGORY_OFFLOAD, true);
   }
 }
 
@@ -286,8 +322,17 @@ make_masters (Zero3 *zero, ZsPlan *plan)
     int64_t n = group->elements;
 
     if (!group->on_gpu) {
-      if (group->swapped)
+      if (group->swapped) {
+        zero3_swap_master (zero, plan, group);
         continue;
+      }
+      if (group->shards_swapped) {
+        ZsEvent done = zs_plan_event_new (plan);
+
+        zs_plan_nvme (plan, ZS_NVME_READ, n * zero->model_bytes, done);
+        zs_plan_host_wait_event (plan, done);
+        zs_plan_event_free (plan, done);
+      }
       if (!zero3_params_on_host (zero)) {
         /* .to ("cpu") of the 16-bit shards, then the conversion */
         ZsTensor half = zs_plan_host_alloc (plan, n * zero->model_bytes, ZS_CATEGORY_OFFLOAD, 0);
@@ -372,12 +417,14 @@ hang_hooks (Zero3 *zero, ZsPlan *plan)
     ZsTensor flat = zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED);
 
     if (zero3_params_on_host (zero)) {
+      zero3_read_shard (zero, plan, zero->group_order[i]);
+      zero3_forget_shard (zero, zero->group_order[i]);
       if (!zero->old_backward)
         staged = zs_plan_alloc (plan, parameter->shard * parameter->bytes, ZS_CATEGORY_OFFLOAD);
       zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, parameter->shard * parameter->bytes,
                     ZS_FLAG_BLOCKING | ZS_FLAG_PINNED);
     }
-    zs_torch_collective (plan, ZS_COLLECTIVE_ALL_GATHER, ZS_ZERO3_COMM_WORLD, bytes);
+    zs_torch_collective (plan, ZS_COLLECTIVE_ALL_GATHER, zero3_gather_communicator (zero), bytes);
     zs_plan_unref (plan, staged);
     if (zero->old_backward) {
       ZsTensor own = zs_plan_alloc (plan, parameter->elements * parameter->bytes,
@@ -404,14 +451,15 @@ zero3_init (void *self, ZsPlan *plan)
   zero->tied_head_shard = ZS_NO_TENSOR;
   partition_model (zero, plan);
   if (config->optimizer == ZS_DS_OPTIMIZER_FUSED_ADAM && !zero3_optimizer_on_host (zero))
-    zero->adam_flag = zs_plan_alloc (plan, 4, ZS_CATEGORY_OPTIMIZER);   /* _dummy_overflow_buf */
-  zero->overflow_flag = zs_plan_alloc (plan, 1, ZS_CATEGORY_OPTIMIZER);  /* inf_or_nan_tracker */
+    zero->adam_flag = zs_plan_alloc (plan, 4, ZS_CATEGORY_WORKSPACE);   /* _dummy_overflow_buf */
+  zero->overflow_flag = zs_plan_alloc (plan, 1, ZS_CATEGORY_WORKSPACE);  /* inf_or_nan_tracker */
   if (zero->n_trainable > 0) {
     if (zero3_params_on_host (zero))
       move_shards_to_host_buffers (zero, plan);
     else
       defragment (zero, plan);
   }
+  zero3_swap_init (zero, plan);
   make_masters (zero, plan);
   make_zero_gradients (zero, plan);
   if (config->contiguous_gradients) {

@@ -265,6 +265,7 @@ zero3_step (void *self, ZsPlan *plan, int step)
     norms[k] = host ? norm_of_offloaded (zero, plan, &zero->sub_groups[k])
                     : norm_on_gpu (zero, plan, &zero->sub_groups[k]);
   }
+  zero3_swap_before_step (zero, plan);
   global_norm (zero, plan, zero->n_sub_groups, bytes, &scaled, &unscaled);
 
   for (int32_t k = 0; k < zero->n_sub_groups; k++) {
@@ -273,8 +274,12 @@ zero3_step (void *self, ZsPlan *plan, int step)
     if (group->on_gpu)
       step_on_gpu (zero, plan, group);
     else {
+      if (group->swapped)
+        zero3_swap_in (zero, plan, k);
       clip (zero, plan, group->elements, 4, true);
-      zero3_offload_step (zero, plan, group);
+      zero3_offload_step (zero, plan, k);
+      if (group->swapped)
+        zero3_swap_out (zero, plan, k);
     }
   }
   zero->states_exist = true;
@@ -285,6 +290,7 @@ zero3_step (void *self, ZsPlan *plan, int step)
     parameter->norm = ZS_NO_TENSOR;
   }
   zero3_gather_persistent (zero, plan);
+  zero3_drop_secondaries (zero, plan);
   for (int32_t k = 0; k < zero->n_sub_groups; k++)
     zs_plan_unref (plan, norms[k]);
   zs_plan_unref (plan, scaled);

@@ -80,28 +80,31 @@ make_sub_groups (Zero3 *zero)
   double ratio = zero->config.optimizer_ratio > 0 ? zero->config.optimizer_ratio : 1.0;
   int32_t n_on_gpu = (int32_t) ((1.0 - ratio) * zero->n_sub_groups);
 
-  for (int32_t k = n_on_gpu; k < zero->n_sub_groups; k++)
+  for (int32_t k = n_on_gpu; k < zero->n_sub_groups; k++) {
     zero->sub_groups[k].on_gpu = false;
+    zero->sub_groups[k].swapped = zero->config.offload_optimizer == ZS_DEVICE_NVME
+                                  && zero3_is_swappable (zero, zero->sub_groups[k].elements, 4);
+  }
 }
 
-/* Parameters of MODULE and all below it; the parameterised descendants in *RET_N. */
+/* _get_granularity_recursively (): elements of MODULE and all below it; *RET_N counts the modules among
+ * them, itself too, that have parameters in or below them. */
 static int64_t
 count_below (const ZsModel *model, int32_t module, int32_t *ret_n)
 {
   int64_t elements = 0;
+  int32_t n = 0;
 
-  *ret_n = 0;
-  for (int32_t m = module; m < model->n_modules; m++) {
-    bool below = false;
+  for (int32_t i = 0; i < model->modules[module].n_parameters; i++)
+    elements += model->parameters[model->modules[module].first_parameter + i].elements;
+  for (int32_t m = module + 1; m < model->n_modules && model->modules[m].parent >= module; m++)
+    if (model->modules[m].parent == module) {
+      int32_t n_child;
 
-    for (int32_t at = m; at >= module && !below; at = model->modules[at].parent)
-      below = at == module;
-    if (!below)
-      continue;
-    for (int32_t i = 0; i < model->modules[m].n_parameters; i++)
-      elements += model->parameters[model->modules[m].first_parameter + i].elements;
-    *ret_n += m != module && model->modules[m].n_parameters > 0;
-  }
+      elements += count_below (model, m, &n_child);
+      n += n_child;
+    }
+  *ret_n = elements > 0 ? n + 1 : 0;
   return elements;
 }
 
@@ -111,9 +114,8 @@ has_children (const ZsModel *model, int32_t module)
   return module + 1 < model->n_modules && model->modules[module + 1].parent == module;
 }
 
-/* set_module_granularity: in pre-order, the first modules with children whose elements per
- * parameterised descendant (itself counted) do not exceed the threshold are fetched whole; modules
- * over 1e9 elements are exempt. */
+/* _set_z3_leaf_modules_by_threshold (): in pre-order, the first modules with children whose elements
+ * per module do not exceed the threshold are fetched whole; modules of 1e9 elements are exempt. */
 static void
 find_leaf_modules (Zero3 *zero)
 {
@@ -130,8 +132,8 @@ find_leaf_modules (Zero3 *zero)
       continue;
     int64_t elements = count_below (model, m, &n_below);
 
-    if (elements > 1000000000 || n_below == 0
-        || elements / (1 + n_below) > zero->config.module_granularity_threshold)
+    if (elements >= 1000000000 || n_below == 0
+        || elements / n_below > zero->config.module_granularity_threshold)
       continue;
     zero->is_leaf[m] = true;
     for (int32_t below = m + 1; below < model->n_modules; below++)
@@ -177,6 +179,7 @@ make_coordinator (Zero3 *zero)
   int32_t n = zero->n_parameters;
   g_autofree int64_t *elements = g_new (int64_t, n + 1);
   g_autofree bool *persistent = g_new (bool, n + 1), *frozen = g_new (bool, n + 1);
+  bool nvme = zero->config.offload_param == ZS_DEVICE_NVME;
 
   for (int32_t p = 0; p < n; p++) {
     elements[p] = zero->parameters[p].elements;
@@ -194,7 +197,9 @@ make_coordinator (Zero3 *zero)
       .max_live = zero->config.max_live_parameters, .max_reuse = zero->config.max_reuse_distance,
       .record_first = zero->old_backward, .keep_frozen_for_backward = !zero->old_backward },
     &(ZsCoordinatorCalls) { .self = zero, .gather = zero3_gather, .wait = zero3_wait,
-                            .fetched = zero3_fetched, .release = zero3_release });
+                            .fetched = zero3_fetched, .release = zero3_release,
+                            .on_nvme = nvme ? zero3_shard_is_away : NULL,
+                            .read_ahead = nvme ? zero3_read_ahead : NULL });
 }
 
 /* ---- module hooks ---- */
@@ -355,6 +360,7 @@ zero3_free (void *self)
   g_free (zero->group_order);
   g_free (zero->sub_groups);
   g_free (zero->in_bucket);
+  g_array_unref (zero->held);
   g_free (zero);
 }
 
@@ -394,7 +400,8 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
       .trainable = from->trainable,
       .sub_group = -1, .leaf = -1, .handle = -1,
       .shard_tensor = ZS_NO_TENSOR, .secondary = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
-      .gradient = ZS_NO_TENSOR, .norm = ZS_NO_TENSOR,
+      .gradient = ZS_NO_TENSOR, .wide_gradient = ZS_NO_TENSOR, .norm = ZS_NO_TENSOR,
+      .reading = ZS_NO_EVENT,
     };
     to->own_shard_is_empty = to->shard * zero->rank >= to->elements;
     if (plan != NULL)
@@ -403,7 +410,11 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
   mark_persistent (zero);
   zero->group_order = g_new (int32_t, n + 1);
   zero->in_bucket = g_new (int32_t, n + 1);
+  zero->held = g_array_new (FALSE, FALSE, sizeof (ZsTensor));
+  zero->swap.reading = zero->swap.writing = ZS_NO_EVENT;
   make_sub_groups (zero);
+  if (config->offload_param == ZS_DEVICE_NVME)
+    zero3_place_shards (zero);
   zero->hooked = g_new0 (bool, model->n_modules);
   zero->is_leaf = g_new0 (bool, model->n_modules);
   find_leaf_modules (zero);

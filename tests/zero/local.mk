@@ -18,3 +18,8 @@ check_PROGRAMS += tests/zero/test-measured12
 TESTS += tests/zero/test-measured12
 tests_zero_test_measured12_SOURCES = tests/zero/test-measured12.c
 tests_zero_test_measured12_LDADD = $(TOOL_LIBS)
+
+check_PROGRAMS += tests/zero/test-stage3
+TESTS += tests/zero/test-stage3
+tests_zero_test_stage3_SOURCES = tests/zero/test-stage3.c
+tests_zero_test_stage3_LDADD = $(TOOL_LIBS)
