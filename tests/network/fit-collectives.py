@@ -117,7 +117,7 @@ def main():
             if some:
                 (large if big else small).append(one)
                 (left_large if big else left_small).append(two)
-                if big and mine[0][8] >= 0:
+                if big and mine[0][8] >= 0 and mine[0][1] != "test":
                     by_class.setdefault(mine[0][8] // 3, []).append(two)
         print("%-30s %4s %5s " % (mine[0][2], mine[0][3], mine[0][4])
               + " ".join("%9s" % ("-" if math.isnan(c) else "%.1f%%" % (100 * c)) for c in cells))
