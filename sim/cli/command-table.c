@@ -13,6 +13,8 @@ const ZsCommand ZS_COMMANDS[] = {
     zs_command_topology },
   { "collective", "OP", "times of a collective, in the columns of nccl-tests",
     ZS_OPTIONS_COLLECTIVE | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_collective },
+  { "validate", "CASE...", "scenarios with measured numbers: error per case and in summary",
+    ZS_OPTIONS_JOBS | ZS_OPTIONS_OUTPUT, 1, -1, zs_command_validate },
   { "replay", "TRACE", "hold an allocator's recorded history against ours",
     ZS_OPTIONS_REPLAY | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_replay },
 };

@@ -8,10 +8,13 @@ zerosim_SOURCES = \
   sim/cli/command-run.c \
   sim/cli/command-table.c \
   sim/cli/command-topology.c \
+  sim/cli/command-validate.c \
   sim/cli/command.h \
   sim/cli/load.c \
   sim/cli/load.h \
   sim/cli/main.c \
   sim/cli/options.c \
-  sim/cli/options.h
+  sim/cli/options.h \
+  sim/cli/progress.c \
+  sim/cli/progress.h
 zerosim_LDADD = libzerosim-core.la

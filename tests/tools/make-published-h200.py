@@ -64,7 +64,6 @@ def training(row):
         config = json.loads(row["ds_config"])
         if row["reduce_scatter"] == "0":
             config["zero_optimization"].setdefault("reduce_scatter", False)
-        lines.append("  hugging_face: false")
         lines.append("  deepspeed: %s" % json.dumps(config))
     lines += [
         '  torch_version: "2.11"',
@@ -151,7 +150,7 @@ def main():
                 name = prefix + re.sub(r"[^A-Za-z0-9_.-]", "_", row["id"]) + ".yaml"
                 lines = ["# Written by tests/tools/make-published-h200.py from %s." % source,
                          "name: %s" % json.dumps(prefix + row["id"]),
-                         "kind: h200-memory-%s" % (row["framework"] if row["framework"] != "deepspeed"
+                         "description: h200-memory-%s" % (row["framework"] if row["framework"] != "deepspeed"
                                                    else "zero%s" % row["stage"]),
                          "model: " + model(row)]
                 lines += cluster(row) + training(row) + measured(row, source)
