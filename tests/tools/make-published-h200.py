@@ -51,7 +51,7 @@ def cluster(row):
         "  gpus_per_node: %d" % per_node,
         "  nodes: %d" % (world // per_node),
         "  fabric: ideal",
-        "  host: {cpu: intel, memory: 125 GiB, cores: 16, speed: 1.0}",
+        "  host: {cpu: intel, cores: 16, speed: 1.0}",
     ]
 
 
@@ -64,6 +64,8 @@ def training(row):
         config = json.loads(row["ds_config"])
         if row["reduce_scatter"] == "0":
             config["zero_optimization"].setdefault("reduce_scatter", False)
+        if "BF16_Optimizer" in row["opt_class"]:    # what the harness asked the engine for
+            config["data_types"] = {"grad_accum_dtype": "fp32"}
         lines.append("  deepspeed: %s" % json.dumps(config))
     lines += [
         '  torch_version: "2.11"',
@@ -121,9 +123,11 @@ def phases(row):
             line = "    - {step: %d, phase: %s, peak_allocated: %s B, peak_reserved: %s B, " \
                    "end_allocated: %s B" % (step, phase, row[key + "max_alloc"],
                                             row[key + "max_reserved"], row[key + "end_alloc"])
-            if step == last and row["timing_valid"] == "1" and row["ms_" + short]:
-                line += ", time: %s ms" % row["ms_" + short]
             lines.append(line + "}")
+            if step == last and row["timing_valid"] == "1" and row["ms_" + short]:   # of one micro-step
+                micro = ", micro_step: %d" % (int(row["gas"]) - 1) if phase != "optimizer" else ""
+                lines.append("    - {step: %d, phase: %s%s, time: %s ms}"
+                             % (step, phase, micro, row["ms_" + short]))
     return lines
 
 
