@@ -1,6 +1,7 @@
 /* planner.c: the phases of a job, one chunk each.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include "sim/fsdp/fsdp.h"
 #include "sim/job/job.h"
 #include "sim/model/emit.h"
 #include "sim/model/plain.h"
@@ -28,9 +29,10 @@ make_hooks (ZsPlanner *planner, int64_t rank)
     return zs_zero_hooks_new (planner->model, &training->zero, &training->step, rank, planner->plan);
   case ZS_FRAMEWORK_DDP:
     return zs_ddp_hooks_new (planner->model, &training->step, training->world, planner->plan);
-  case ZS_FRAMEWORK_SINGLE:
   case ZS_FRAMEWORK_FSDP1:
   case ZS_FRAMEWORK_FSDP2:
+    return zs_fsdp_hooks_new (planner->model, &training->fsdp, &training->step, rank, planner->plan);
+  case ZS_FRAMEWORK_SINGLE:
     break;
   }
   return zs_plain_hooks_new (planner->model, &training->step, planner->plan);
