@@ -8,7 +8,8 @@
 # drawn towards 0 as if one more system had met the base exactly.  Below 1 MiB the base time alone is better than
 # any factor made from other systems, so there are none.  Prints the error of every system twice: with the factors
 # made from all systems, and with those made without it (leave one out).  A name such as GH200-Alps is one system,
-# whatever the number of its configurations.
+# whatever the number of its configurations.  Leaving out redoes the factors alone: the class rates of nccl-calibrate.c,
+# the networks' numbers, PRIOR and WIDTH were chosen with all systems in view, so the true error is somewhat larger.
 import math
 import sys
 
