@@ -19,6 +19,8 @@ typedef struct {
   bool     cpu_offload;
   bool     limit_all_gathers;       /* FSDP1 */
   bool     backward_prefetch;       /* FSDP1: BACKWARD_PRE */
+  bool     flat_optimizer;          /* FSDP1 with use_orig_params=False: the optimizer sees one flat
+                                       parameter per unit */
   ZsOptimizerKind optimizer;
   ZsVersions versions;
 } ZsFsdpConfig;

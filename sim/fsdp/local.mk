@@ -3,6 +3,8 @@ libzerosim_core_la_SOURCES += \
   sim/fsdp/config.h \
   sim/fsdp/fsdp.c \
   sim/fsdp/fsdp.h \
+  sim/fsdp/fsdp1.c \
+  sim/fsdp/fsdp1.h \
   sim/fsdp/fsdp2.c \
   sim/fsdp/fsdp2.h \
   sim/fsdp/unit.c \

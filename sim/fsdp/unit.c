@@ -20,16 +20,50 @@ kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t bytes, co
   return zs_plan_kernel (units->plan, &value);
 }
 
+/* Version 2 shards each parameter by rows. */
 static void
-finish_unit (FsdpUnits *units, FsdpUnit *unit)
+add_sizes (FsdpUnits *units, FsdpUnit *unit)
 {
-  int64_t c = units->compute_bytes, r = units->reduce_bytes, p = units->parameter_bytes;
-
   for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
     unit->shard_elements += units->parameters[i].shard_elements;
     if (units->parameters[i].trainable)
       unit->trainable_shard_elements += units->parameters[i].shard_elements;
   }
+}
+
+/* Version 1 lays all into one flat parameter (_flat_param.py), with use_orig_params each at a multiple
+ * of 16 bytes and the whole padded to a multiple of the ranks; without, the shards alone are padded.
+ * A rank holds what of each parameter falls into its part. */
+static void
+flatten (FsdpUnits *units, FsdpUnit *unit)
+{
+  int64_t total = 0, align = units->config.flat_optimizer ? 1 : 16 / units->parameter_bytes;
+
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++)
+    total = divide_up (total, align) * align + units->parameters[i].elements;
+  unit->shard_elements = unit->trainable_shard_elements = divide_up (total, units->ranks);
+  unit->flat_elements = units->config.flat_optimizer ? total : unit->shard_elements * units->ranks;
+  int64_t start = units->rank * unit->shard_elements, at = 0;
+
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    FsdpParameter *parameter = &units->parameters[i];
+    int64_t from = MAX (at = divide_up (at, align) * align, start);
+    int64_t to = MIN (at + parameter->elements, start + unit->shard_elements);
+
+    parameter->shard_elements = parameter->local_elements = MAX (to - from, 0);
+    at += parameter->elements;
+  }
+}
+
+static void
+finish_unit (FsdpUnits *units, FsdpUnit *unit)
+{
+  int64_t c = units->compute_bytes, r = units->reduce_bytes, p = units->parameter_bytes;
+
+  if (units->config.version == 1)
+    flatten (units, unit);
+  else
+    add_sizes (units, unit);
   int64_t shard = unit->shard_elements, trained = unit->trainable_shard_elements;
 
   unit->label_gather = zs_plan_label (units->plan, unit->layer, "all-gather");
@@ -81,10 +115,20 @@ make_optimizer (FsdpUnits *units)
   g_autofree ZsDtype *dtypes = g_new (ZsDtype, n);
   int trained = 0;
 
+  if (units->config.version == 1 && units->config.flat_optimizer) {
+    for (int32_t i = 0; i < units->n_units; i++) {   /* the root's comes first in parameters () */
+      elements[i] = units->units[i == 0 ? units->n_units - 1 : i - 1].shard_elements;
+      dtypes[i] = units->config.parameter_dtype;
+    }
+    units->adam = zs_adamw_new (units->plan, units->config.optimizer, units->n_units, elements,
+                                dtypes);
+    return;
+  }
   for (gsize i = 0; i < n; i++) {
     const FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
 
-    if (!parameter->trainable)
+    /* version 1: a parameter of which this rank has nothing has no gradient and no state */
+    if (!parameter->trainable || (units->config.version == 1 && parameter->local_elements == 0))
       continue;
     elements[trained] = parameter->local_elements;
     dtypes[trained++] = units->config.parameter_dtype;
@@ -228,6 +272,89 @@ scratch (FsdpUnits *units, int64_t bytes)
   return zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_STEP);
 }
 
+/* The one norm's factor: max_norm / (norm + 1e-6), at most 1; then the gradients are scaled. */
+static ZsTensor
+clip_factor (FsdpUnits *units, ZsTensor *ret_factor)
+{
+  ZsPlan *plan = units->plan;
+  int64_t element = units->parameter_bytes, total = 0;
+  ZsTensor shifted = scratch (units, element);
+
+  for (int i = 0; i < units->adam->n; i++)
+    total += units->adam->elements[i];
+  tiny_kernel (units, 1, "add");
+  ZsTensor inverse = scratch (units, element);
+  tiny_kernel (units, 1, "reciprocal");
+  *ret_factor = scratch (units, element);
+  tiny_kernel (units, 1, "mul");
+  zs_plan_unref (plan, inverse);
+  zs_plan_unref (plan, shifted);
+  ZsTensor clamped = scratch (units, element);
+  tiny_kernel (units, 1, "clamp");
+  ZsKernel scale = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_NO_GRAD,
+                     .element_bytes = (uint8_t) element, .phase_class = 1, .n = total,
+                     .bytes = 2 * total * element, .flops = (double) total,
+                     .name = "scale gradients" };
+  zs_plan_launch (plan, zs_plan_kernel (plan, &scale));
+  return clamped;
+}
+
+/* Bytes of the buffer with which ATen's sum over all of N elements joins several blocks of 512
+ * threads: a block for each 16 values per thread, as many as the GPU holds; none below 256 values per
+ * thread.  Source: setReduceConfig () of ATen/native/cuda/Reduce.cuh. */
+static int64_t
+sum_buffer (const FsdpUnits *units, int64_t n)
+{
+  int64_t values = divide_up (n, 512);
+
+  return values < 256 ? 0 : 4 * MIN (divide_up (values, 16), (int64_t) units->shape.sm_count * 4);
+}
+
+/* FullyShardedDataParallel.clip_grad_norm_ (): norm by norm, then the norm of these, its power summed
+ * over the ranks. */
+static void
+clip_flat (FsdpUnits *units)
+{
+  ZsPlan *plan = units->plan;
+  int64_t element = units->parameter_bytes;
+  int n = units->adam->n;
+  g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (n, 1));
+
+  if (n == 0)
+    return;
+  zs_plan_set_label (plan, units->adam->label_clip);
+  for (int i = 0; i < n; i++) {
+    int64_t elements = units->adam->elements[i], buffer = sum_buffer (units, elements);
+    ZsKernel kernel_of_norm = { .kind = ZS_KERNEL_NORM, .launch = ZS_LAUNCH_NO_GRAD,
+                                .element_bytes = (uint8_t) element, .phase_class = 1,
+                                .n = elements, .bytes = elements * element, .name = "norm" };
+
+    norms[i] = scratch (units, element);
+    ZsTensor joined = scratch (units, buffer), semaphores = scratch (units, buffer > 0 ? 4 : 0);
+    zs_plan_launch (plan, zs_plan_kernel (plan, &kernel_of_norm));
+    zs_plan_unref (plan, semaphores);
+    zs_plan_unref (plan, joined);
+  }
+  ZsTensor stacked = scratch (units, n * element), factor;
+  tiny_kernel (units, n, "stack");
+  for (int i = n - 1; i >= 0; i--)
+    zs_plan_unref (plan, norms[i]);
+  ZsTensor local = scratch (units, element);
+  tiny_kernel (units, n, "norm");
+  zs_plan_unref (plan, stacked);
+  ZsTensor power = scratch (units, element);
+  tiny_kernel (units, 1, "pow");
+  fsdp_collective (units, ZS_COLLECTIVE_ALL_REDUCE, FSDP_SHARD_GROUP, element, ZS_STREAM_COMPUTE);
+  ZsTensor norm = scratch (units, element);
+  tiny_kernel (units, 1, "pow");
+  zs_plan_unref (plan, power);
+  ZsTensor clamped = clip_factor (units, &factor);
+  zs_plan_unref (plan, local);
+  zs_plan_unref (plan, factor);
+  zs_plan_unref (plan, clamped);
+  zs_plan_unref (plan, norm);
+}
+
 /* clip_grad_norm_ on DTensors: norms of the shards in one multi-tensor kernel (partial sums by
  * chunks of 65536 elements, ATen/native/cuda/MultiTensorApply.cuh), stacked; their powers summed
  * over the ranks by one all-reduce; one norm, one factor, all gradients scaled in place. */
@@ -273,21 +400,7 @@ clip (FsdpUnits *units)
   zs_plan_unref (plan, stacked);
   for (int i = n - 1; i >= 0; i--)
     zs_plan_unref (plan, norms[i]);
-  ZsTensor shifted = scratch (units, element);
-  tiny_kernel (units, 1, "add");
-  ZsTensor inverse = scratch (units, element);
-  tiny_kernel (units, 1, "reciprocal");
-  ZsTensor factor = scratch (units, element);
-  tiny_kernel (units, 1, "mul");
-  zs_plan_unref (plan, inverse);
-  zs_plan_unref (plan, shifted);
-  ZsTensor clamped = scratch (units, element);
-  tiny_kernel (units, 1, "clamp");
-  ZsKernel scale = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_NO_GRAD,
-                     .element_bytes = (uint8_t) element, .phase_class = 1, .n = total,
-                     .bytes = 2 * total * element, .flops = (double) total,
-                     .name = "scale gradients" };
-  zs_plan_launch (plan, zs_plan_kernel (plan, &scale));
+  ZsTensor factor, clamped = clip_factor (units, &factor);
   zs_plan_unref (plan, factor);
   zs_plan_unref (plan, clamped);
   zs_plan_unref (plan, norm);
@@ -325,7 +438,9 @@ fsdp_step (FsdpUnits *units)
     step_on_cpu (units);
     return;
   }
-  if (units->shape.clip)
+  if (units->shape.clip && units->config.version == 1)
+    clip_flat (units);
+  else if (units->shape.clip)
     clip (units);
   zs_adamw_step (units->adam);
 }

@@ -31,6 +31,7 @@ typedef struct {
   int32_t  first, n;            /* its parameters, in the order of modules () */
   uint32_t label_gather, label_reduce;
   int64_t  shard_elements;      /* padded sums */
+  int64_t  flat_elements;       /* version 1: of the flat parameter before its padding to the ranks */
   int64_t  trainable_shard_elements;
   uint32_t cast, copy_in, copy_out, reduce_copy, reduce_cast, accumulate;   /* kernels */
 } FsdpUnit;

@@ -179,3 +179,23 @@ fsdp_run_phase (const FsdpRun *run, const char *name)
       return &g_array_index (run->phases, FsdpPhase, i);
   return NULL;
 }
+
+/* Myers 1986. */
+int
+fsdp_edit_distance (const FsdpAction *a, int n, const FsdpAction *b, int m, int limit)
+{
+  g_autofree int *furthest = g_new0 (int, 2 * (gsize) limit + 3);
+  int *v = furthest + limit + 1;
+
+  for (int d = 0; d <= limit; d++)
+    for (int k = -d; k <= d; k += 2) {
+      int x = k == -d || (k != d && v[k - 1] < v[k + 1]) ? v[k + 1] : v[k - 1] + 1;
+
+      while (x < n && x - k < m && a[x].bytes == b[x - k].bytes && a[x].stream == b[x - k].stream)
+        x++;
+      v[k] = x;
+      if (x >= n && x - k >= m)
+        return d;
+    }
+  return limit + 1;
+}

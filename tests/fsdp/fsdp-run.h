@@ -43,3 +43,5 @@ FsdpRun *fsdp_run   (const FsdpCase *test);
 void     fsdp_run_free (FsdpRun *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (FsdpRun, fsdp_run_free)
 const FsdpPhase *fsdp_run_phase (const FsdpRun *run, const char *name);
+/* Insertions and deletions that turn A into B; LIMIT + 1 when there are more. */
+int      fsdp_edit_distance (const FsdpAction *a, int n, const FsdpAction *b, int m, int limit);

@@ -11,26 +11,6 @@
 #include "tests/fsdp/fsdp-run.h"
 #include "tests/testing.h"
 
-/* Insertions and deletions that turn A into B (Myers 1986); LIMIT + 1 when there are more. */
-static int
-edit_distance (const FsdpAction *a, int n, const FsdpAction *b, int m, int limit)
-{
-  g_autofree int *furthest = g_new0 (int, 2 * (gsize) limit + 3);
-  int *v = furthest + limit + 1;
-
-  for (int d = 0; d <= limit; d++)
-    for (int k = -d; k <= d; k += 2) {
-      int x = k == -d || (k != d && v[k - 1] < v[k + 1]) ? v[k + 1] : v[k - 1] + 1;
-
-      while (x < n && x - k < m && a[x].bytes == b[x - k].bytes && a[x].stream == b[x - k].stream)
-        x++;
-      v[k] = x;
-      if (x >= n && x - k >= m)
-        return d;
-    }
-  return limit + 1;
-}
-
 /* The allocations and frees of FROM to TO (microseconds, the first exclusive) in a history. */
 static GArray *
 recorded_actions (const ZsHistory *history, int64_t from, int64_t to)
@@ -94,9 +74,10 @@ the_recorded_history_is_followed (void)
     int64_t to = g_ascii_strtoll (fields[2], NULL, 10);
     g_autoptr (GArray) recorded = recorded_actions (history, from, to);
     int n_ours = (int) (end - phase->first_action), n = MAX ((int) recorded->len, n_ours);
-    int different = edit_distance ((FsdpAction *) (void *) recorded->data, (int) recorded->len,
-                                   &g_array_index (run->actions, FsdpAction, phase->first_action),
-                                   n_ours, 100);
+    int different
+      = fsdp_edit_distance ((FsdpAction *) (void *) recorded->data, (int) recorded->len,
+                            &g_array_index (run->actions, FsdpAction, phase->first_action), n_ours,
+                            100);
 
     CU_ASSERT_STRING_EQUAL (phase->name, fields[1]);
     if (different * 500 > n)
@@ -306,6 +287,7 @@ steps_end_where_they_began (void)
     test.config.version = g_rand_int_range (random, 1, 3);
     test.config.limit_all_gathers = g_rand_boolean (random);
     test.config.backward_prefetch = g_rand_boolean (random);
+    test.config.flat_optimizer = g_rand_boolean (random);
     test.config.hybrid = g_rand_boolean (random);
     if (test.config.hybrid)
       test.config.world *= 2;

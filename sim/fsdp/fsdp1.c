@@ -1,0 +1,479 @@
+/* fsdp1.c: FullyShardedDataParallel.  SPDX-License-Identifier: MIT
+ *
+ * Source: torch/distributed/fsdp/{_runtime_utils,_flat_param,_limiter_utils}.py of PyTorch 2.11, held
+ * against histories recorded on one H200.
+ *
+ * A unit is one flat parameter.  Unsharding casts the shard on the pre-unshard stream and gathers into
+ * the full flat parameter on the unshard stream; the model's weights are views of it.  It is freed
+ * after use although the compute stream may not have come so far: its memory is recorded on that
+ * stream and comes back later.  So that no more than two such buffers are under way, the host waits
+ * for the oldest one's event before the next gather (limit_all_gathers).  Autograd makes one gradient
+ * per parameter and, when all of a unit are there, concatenates them on the unshard stream; that is
+ * cast and reduce-scattered on the post-backward stream.  With
+ * use_orig_params the sharded gradients go when the next forward begins.  Activation checkpointing is inside a unit: a recomputation finds it gathered. */
+#include "config.h"
+
+#include "sim/fsdp/fsdp1.h"
+
+enum { PRE_UNSHARD = ZS_STREAM_COPY, UNSHARD = ZS_STREAM_ALL_GATHER, POST_BACKWARD = ZS_STREAM_REDUCE,
+       COMPUTE = ZS_STREAM_COMPUTE };
+
+enum { MAX_INFLIGHT = 2 };   /* _limiter_utils.py: _FreeEventQueue */
+
+typedef struct {
+  ZsTensor shard;           /* flat; GPU or host */
+  ZsTensor full;            /* the gathered flat parameter, or none */
+  ZsTensor gradient;        /* saved_grad_shard */
+  bool     in_backward;     /* the pre-backward hook has run */
+  uint32_t concatenate;     /* kernel */
+} FlatUnit;
+
+typedef struct {
+  ZsHooks   hooks;
+  FsdpUnits units;
+  FlatUnit *flats;
+  bool      initialised;    /* _lazy_init () has run */
+  bool      stepped;        /* gradients are to go before the next forward */
+  ZsEvent   inflight[MAX_INFLIGHT];
+  int       n_inflight;
+} Fsdp1;
+
+static int64_t
+shard_bytes (const Fsdp1 *fsdp, int32_t index, int64_t element)
+{
+  return fsdp->units.units[index].shard_elements * element;
+}
+
+static int64_t
+full_bytes (const Fsdp1 *fsdp, int32_t index, int64_t element)
+{
+  return shard_bytes (fsdp, index, element) * fsdp->units.ranks;
+}
+
+static int32_t
+root_of (const Fsdp1 *fsdp)
+{
+  return fsdp->units.n_units - 1;
+}
+
+/* ---- gathering ---- */
+
+/* The shard in the compute dtype on the GPU, or none if it can be gathered as it is. */
+static ZsTensor
+pre_unshard (Fsdp1 *fsdp, int32_t index)
+{
+  FsdpUnits *units = &fsdp->units;
+  ZsPlan *plan = units->plan;
+  ZsTensor shard = ZS_NO_TENSOR;
+
+  if (units->config.cpu_offload) {
+    int64_t bytes = shard_bytes (fsdp, index, units->parameter_bytes);
+
+    shard = zs_plan_alloc (plan, bytes, ZS_CATEGORY_OFFLOAD);
+    zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_PINNED);
+  }
+  if (units->casts) {
+    ZsTensor cast = zs_plan_alloc (plan, shard_bytes (fsdp, index, units->compute_bytes),
+                                   ZS_CATEGORY_BUCKETS);
+
+    zs_plan_launch (plan, units->units[index].cast);
+    zs_plan_unref (plan, shard);
+    shard = cast;
+  }
+  return shard;
+}
+
+static void
+unshard (Fsdp1 *fsdp, int32_t index)
+{
+  FsdpUnits *units = &fsdp->units;
+  ZsPlan *plan = units->plan;
+  FlatUnit *flat = &fsdp->flats[index];
+  int64_t bytes = full_bytes (fsdp, index, units->compute_bytes);
+
+  if (flat->full != ZS_NO_TENSOR)
+    return;
+  uint32_t label = zs_plan_set_label (plan, units->units[index].label_gather);
+  uint8_t stream = zs_plan_set_stream (plan, PRE_UNSHARD);
+  ZsTensor shard = pre_unshard (fsdp, index);
+
+  if (shard != ZS_NO_TENSOR)
+    zs_plan_stream_wait_stream (plan, UNSHARD, PRE_UNSHARD);
+  if (units->config.limit_all_gathers && fsdp->n_inflight == MAX_INFLIGHT) {
+    zs_plan_host_wait_event (plan, fsdp->inflight[0]);
+    zs_plan_event_free (plan, fsdp->inflight[0]);
+    fsdp->inflight[0] = fsdp->inflight[1];
+    fsdp->n_inflight--;
+  }
+  zs_plan_set_stream (plan, UNSHARD);
+  flat->full = zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED);
+  fsdp_collective (units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, bytes, UNSHARD);
+  if (shard != ZS_NO_TENSOR) {
+    zs_plan_record_stream (plan, shard, UNSHARD);
+    zs_plan_unref (plan, shard);
+  }
+  zs_plan_set_stream (plan, stream);
+  zs_plan_set_label (plan, label);
+}
+
+static void
+reshard (Fsdp1 *fsdp, int32_t index)
+{
+  ZsPlan *plan = fsdp->units.plan;
+  FlatUnit *flat = &fsdp->flats[index];
+
+  if (flat->full == ZS_NO_TENSOR)
+    return;
+  zs_plan_record_stream (plan, flat->full, COMPUTE);
+  zs_plan_unref (plan, flat->full);
+  flat->full = ZS_NO_TENSOR;
+  if (!fsdp->units.config.limit_all_gathers)
+    return;
+  /* The queue grows past its limit only when units are freed without a gather between. */
+  if (fsdp->n_inflight == MAX_INFLIGHT) {
+    zs_plan_event_free (plan, fsdp->inflight[0]);
+    fsdp->inflight[0] = fsdp->inflight[1];
+    fsdp->n_inflight--;
+  }
+  ZsEvent event = zs_plan_event_new (plan);
+
+  zs_plan_event_record (plan, event, COMPUTE);
+  fsdp->inflight[fsdp->n_inflight++] = event;
+}
+
+/* ---- forward ---- */
+
+static void
+touch (Fsdp1 *fsdp, int64_t bytes)
+{
+  zs_plan_unref (fsdp->units.plan, zs_plan_alloc (fsdp->units.plan, bytes, ZS_CATEGORY_TEMPORARY));
+}
+
+/* init_flat_param_attributes (): each buffer is made once and its storage given back. */
+static void
+lazy_init (Fsdp1 *fsdp)
+{
+  FsdpUnits *units = &fsdp->units;
+
+  for (int32_t i = 0; i < units->n_units; i++) {
+    int32_t index = i == 0 ? root_of (fsdp) : i - 1;
+
+    if (units->casts)
+      touch (fsdp, shard_bytes (fsdp, index, units->compute_bytes));
+    touch (fsdp, full_bytes (fsdp, index, units->compute_bytes));
+    if (units->casts)
+      touch (fsdp, full_bytes (fsdp, index, units->parameter_bytes));
+  }
+  fsdp->initialised = true;
+}
+
+/* All .grad were set to None by zero_grad (): the flat ones follow when forward begins. */
+static void
+drop_gradients (Fsdp1 *fsdp)
+{
+  for (int32_t i = 0; i < fsdp->units.n_units; i++) {
+    FlatUnit *flat = &fsdp->flats[i == 0 ? root_of (fsdp) : i - 1];
+
+    zs_plan_unref (fsdp->units.plan, flat->gradient);
+    flat->gradient = ZS_NO_TENSOR;
+  }
+  fsdp->stepped = false;
+}
+
+static void
+pre_backward (Fsdp1 *fsdp, int32_t index)
+{
+  FlatUnit *flat = &fsdp->flats[index];
+  int32_t before = index - 1;   /* the layer below; of the root, the last layer */
+
+  if (flat->in_backward)
+    return;
+  flat->in_backward = true;
+  zs_plan_host (fsdp->units.plan, ZS_HOST_FSDP_HOOK, 1);
+  unshard (fsdp, index);
+  zs_plan_stream_wait_stream (fsdp->units.plan, COMPUTE, UNSHARD);
+  if (fsdp->units.config.backward_prefetch && before >= 0)
+    unshard (fsdp, before);
+}
+
+static void
+before_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
+{
+  Fsdp1 *fsdp = self;
+  int32_t index = fsdp->units.unit_of_module[module];
+
+  if (index < 0)
+    return;
+  if (recompute) {   /* of a unit whose pre-backward hook runs first */
+    pre_backward (fsdp, index);
+    return;
+  }
+  zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
+  if (index == root_of (fsdp)) {
+    if (!fsdp->initialised)
+      lazy_init (fsdp);
+    if (fsdp->stepped)
+      drop_gradients (fsdp);
+    zs_plan_stream_wait_stream (plan, UNSHARD, COMPUTE);
+    zs_plan_stream_wait_stream (plan, PRE_UNSHARD, COMPUTE);
+  }
+  unshard (fsdp, index);
+  zs_plan_stream_wait_stream (plan, COMPUTE, UNSHARD);
+}
+
+static void
+after_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
+{
+  Fsdp1 *fsdp = self;
+  int32_t index = fsdp->units.unit_of_module[module];
+
+  if (index < 0 || recompute)
+    return;
+  zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
+  if (fsdp->units.config.reshard_after_forward && index != root_of (fsdp))
+    reshard (fsdp, index);
+}
+
+/* ---- backward ---- */
+
+static void
+before_backward (void *self, ZsPlan *plan, int32_t module)
+{
+  Fsdp1 *fsdp = self;
+  int32_t index = fsdp->units.unit_of_module[module];
+
+  (void) plan;
+  if (index >= 0)
+    pre_backward (fsdp, index);
+}
+
+/* The new gradients become, or are added to, what the optimizer sees. */
+static void
+keep_gradient (Fsdp1 *fsdp, int32_t index, ZsTensor reduced)
+{
+  FsdpUnits *units = &fsdp->units;
+  ZsPlan *plan = units->plan;
+  FlatUnit *flat = &fsdp->flats[index];
+
+  if (units->config.reduce_dtype != units->config.parameter_dtype) {
+    ZsTensor cast = zs_plan_alloc (plan, shard_bytes (fsdp, index, units->parameter_bytes),
+                                   ZS_CATEGORY_GRADIENTS);
+
+    zs_plan_launch (plan, units->units[index].reduce_cast);
+    zs_plan_unref (plan, reduced);
+    reduced = cast;
+  }
+  if (units->config.cpu_offload) {
+    int64_t bytes = shard_bytes (fsdp, index, units->parameter_bytes);
+
+    if (flat->gradient == ZS_NO_TENSOR)
+      flat->gradient = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_GRADIENTS, ZS_FLAG_PINNED);
+    zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_PINNED);
+    zs_plan_unref (plan, reduced);
+  } else if (flat->gradient == ZS_NO_TENSOR)
+    flat->gradient = reduced;
+  else {
+    zs_plan_launch (plan, units->units[index].accumulate);
+    zs_plan_unref (plan, reduced);
+  }
+}
+
+/* _reduce_grad () of the flat GRADIENT, which it takes. */
+static void
+reduce (Fsdp1 *fsdp, int32_t index, ZsTensor gradient)
+{
+  FsdpUnits *units = &fsdp->units;
+  ZsPlan *plan = units->plan;
+  const FsdpUnit *unit = &units->units[index];
+  int64_t bytes = full_bytes (fsdp, index, units->reduce_bytes);
+  ZsTensor input = zs_plan_ref (plan, gradient);
+
+  zs_plan_stream_wait_stream (plan, POST_BACKWARD, COMPUTE);
+  zs_plan_stream_wait_stream (plan, POST_BACKWARD, UNSHARD);
+  uint8_t stream = zs_plan_set_stream (plan, POST_BACKWARD);
+
+  if (units->reduce_bytes != units->compute_bytes) {
+    zs_plan_unref (plan, input);
+    input = zs_plan_alloc (plan, unit->flat_elements * units->reduce_bytes, ZS_CATEGORY_BUCKETS);
+    zs_plan_launch (plan, unit->reduce_copy);
+  }
+  ZsTensor padded = ZS_NO_TENSOR;
+
+  if (unit->flat_elements != unit->shard_elements * units->ranks) {
+    padded = zs_plan_alloc (plan, bytes, ZS_CATEGORY_BUCKETS);
+    zs_plan_launch (plan, unit->reduce_copy);
+  }
+  ZsTensor output = zs_plan_alloc (plan, bytes / units->ranks, ZS_CATEGORY_GRADIENTS);
+
+  fsdp_collective (units, ZS_COLLECTIVE_REDUCE_SCATTER, FSDP_SHARD_GROUP, bytes, POST_BACKWARD);
+  if (units->replicas > 1)
+    fsdp_collective (units, ZS_COLLECTIVE_ALL_REDUCE, FSDP_REPLICATE_GROUP, bytes / units->ranks,
+                     POST_BACKWARD);
+  keep_gradient (fsdp, index, output);
+  zs_plan_record_stream (plan, gradient, POST_BACKWARD);
+  zs_plan_unref (plan, padded);
+  zs_plan_unref (plan, input);
+  zs_plan_unref (plan, gradient);
+  zs_plan_set_stream (plan, stream);
+}
+
+static void
+post_backward (Fsdp1 *fsdp, int32_t index)
+{
+  FsdpUnits *units = &fsdp->units;
+  ZsPlan *plan = units->plan;
+  const FsdpUnit *unit = &units->units[index];
+  bool any = false;
+
+  fsdp->flats[index].in_backward = false;
+  zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++)
+    any = any || units->parameters[i].gradient != ZS_NO_TENSOR;
+  if (!any) {
+    reshard (fsdp, index);
+    return;
+  }
+  uint32_t label = zs_plan_set_label (plan, unit->label_reduce);
+  uint8_t stream = zs_plan_set_stream (plan, UNSHARD);
+  ZsTensor gradient = zs_plan_alloc (plan, unit->flat_elements * units->compute_bytes,
+                                     ZS_CATEGORY_GRADIENTS);
+
+  zs_plan_stream_wait_stream (plan, UNSHARD, COMPUTE);
+  zs_plan_launch (plan, fsdp->flats[index].concatenate);
+  zs_plan_set_stream (plan, stream);
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    zs_plan_unref (plan, units->parameters[i].gradient);
+    units->parameters[i].gradient = ZS_NO_TENSOR;
+  }
+  reshard (fsdp, index);
+  reduce (fsdp, index, gradient);
+  zs_plan_set_label (plan, label);
+}
+
+static void
+after_backward (void *self, ZsPlan *plan, int32_t module)
+{
+  Fsdp1 *fsdp = self;
+  int32_t index = fsdp->units.unit_of_module[module];
+
+  (void) plan;
+  if (index >= 0 && index != root_of (fsdp))
+    post_backward (fsdp, index);
+}
+
+/* _post_backward_final_callback () */
+static void
+after_backward_pass (void *self, ZsPlan *plan)
+{
+  Fsdp1 *fsdp = self;
+
+  for (int32_t i = 0; i < fsdp->units.n_units; i++)
+    if (fsdp->flats[i].in_backward)
+      post_backward (fsdp, i);
+  zs_plan_stream_wait_stream (plan, COMPUTE, POST_BACKWARD);
+  if (fsdp->units.config.cpu_offload)
+    zs_plan_host_wait_stream (plan, POST_BACKWARD);
+}
+
+static void
+gradient (void *self, ZsPlan *plan, int32_t index, ZsTensor tensor)
+{
+  Fsdp1 *fsdp = self;
+  FsdpParameter *parameter = &fsdp->units.parameters[fsdp->units.slot_of_parameter[index]];
+
+  (void) plan;
+  g_assert (parameter->gradient == ZS_NO_TENSOR);
+  parameter->gradient = tensor;
+}
+
+/* ---- before training, and the step ---- */
+
+static void
+load (void *self, ZsPlan *plan)
+{
+  (void) plan;
+  fsdp_load (&((Fsdp1 *) self)->units);
+}
+
+/* FlatParamHandle: the parameters are concatenated, the rank's part is copied out of that. */
+static void
+init (void *self, ZsPlan *plan)
+{
+  Fsdp1 *fsdp = self;
+  FsdpUnits *units = &fsdp->units;
+
+  zs_plan_set_label (plan, units->label_shard);
+  for (int32_t u = 0; u < units->n_units; u++) {
+    const FsdpUnit *unit = &units->units[u];
+    int64_t bytes = shard_bytes (fsdp, u, units->parameter_bytes);
+    ZsTensor whole = zs_plan_alloc (plan, unit->flat_elements * units->parameter_bytes,
+                                    ZS_CATEGORY_TEMPORARY);
+
+    zs_plan_launch (plan, fsdp->flats[u].concatenate);
+    fsdp->flats[u].shard = zs_plan_alloc (plan, bytes, fsdp_shard_category (units));
+    zs_plan_launch (plan, unit->copy_in);
+    zs_plan_unref (plan, whole);
+    for (int32_t i = 0; i < unit->n; i++) {
+      FsdpParameter *parameter
+        = &units->parameters[unit->first + (units->config.flat_optimizer ? unit->n - 1 - i : i)];
+
+      zs_plan_unref (plan, parameter->original);
+      parameter->original = ZS_NO_TENSOR;
+    }
+    if (!units->config.cpu_offload)
+      continue;
+    zs_plan_unref (plan, fsdp->flats[u].shard);
+    fsdp->flats[u].shard = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_MASTER, ZS_FLAG_PINNED);
+    zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
+  }
+}
+
+static void
+step (void *self, ZsPlan *plan, int number)
+{
+  Fsdp1 *fsdp = self;
+
+  (void) plan;
+  (void) number;
+  fsdp_step (&fsdp->units);
+  fsdp->stepped = true;
+  if (fsdp->units.config.flat_optimizer)   /* zero_grad () reaches the flat gradients themselves */
+    drop_gradients (fsdp);
+}
+
+static void
+free_fsdp1 (void *self)
+{
+  Fsdp1 *fsdp = self;
+
+  g_free (fsdp->flats);
+  fsdp_units_clear (&fsdp->units);
+  g_free (fsdp);
+}
+
+ZsHooks *
+zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsStepShape *shape,
+                    int64_t rank, ZsPlan *plan)
+{
+  Fsdp1 *fsdp = g_new0 (Fsdp1, 1);
+
+  fsdp_units_init (&fsdp->units, model, config, shape, rank, plan);
+  fsdp->flats = g_new0 (FlatUnit, (gsize) fsdp->units.n_units);
+  for (int32_t i = 0; i < fsdp->units.n_units; i++) {
+    int64_t elements = full_bytes (fsdp, i, 1), element = fsdp->units.compute_bytes;
+    ZsKernel concatenate = { .kind = ZS_KERNEL_COPY, .launch = ZS_LAUNCH_AUTOGRAD,
+                             .element_bytes = (uint8_t) element, .phase_class = 2, .n = elements,
+                             .bytes = 2 * elements * element, .name = "fsdp.concatenate" };
+
+    fsdp->flats[i] = (FlatUnit) { .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
+                                  .gradient = ZS_NO_TENSOR,
+                                  .concatenate = zs_plan_kernel (plan, &concatenate) };
+  }
+  fsdp->hooks = (ZsHooks) {
+    .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
+    .after_forward = after_forward, .before_backward = before_backward,
+    .after_backward = after_backward, .after_backward_pass = after_backward_pass,
+    .gradient = gradient, .step = step, .free = free_fsdp1,
+  };
+  return &fsdp->hooks;
+}
