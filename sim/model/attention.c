@@ -29,7 +29,8 @@ static bool
 repeats (const ZsEmitter *e)
 {
   return e->model->shape.n_kv_heads != e->model->shape.n_heads
-         && (e->shape.attention_mask || e->shape.attention == ZS_ATTENTION_EFFICIENT);
+         && (e->shape.attention_mask || e->shape.attention == ZS_ATTENTION_EFFICIENT
+             || !zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_NATIVE_GQA));
 }
 
 /* Does the gradient of v come by head, so that its product needs a copy? */

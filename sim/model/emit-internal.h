@@ -126,12 +126,12 @@ struct ZsEmitter {
   struct {
     ZsForwardKernel embedding, residual, silu, product, rotary_half_q, rotary_cat_q, rotary_mul_q,
       rotary_add_q, rotary_half_k, rotary_cat_k, rotary_mul_k, rotary_add_k, attention, tiny, table,
-      table_product, pad, logits_up, log_softmax, nll, repeat, scores, scores_scale, scores_mask,
+      table_product, pad, logits_up, log_softmax, nll, shift, repeat, scores, scores_scale, scores_mask,
       scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill;
     uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
       rotary_copy_q, back_add_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k, back_add_k,
       attention_back, q_copy, k_copy, q_cast_back, k_cast_back, stream_cast_back, rotary_cast_q,
-      rotary_cast_k, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits,
+      rotary_cast_k, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits, shift_back,
       embedding_fill, embedding_back, embedding_sort, embedding_add, back_tiny, head_reduce,
       scores_dgrad, scores_wgrad, context_dgrad, context_wgrad, scores_cast, softmax_back,
       back_scores_scale, back_context_copy;

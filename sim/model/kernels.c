@@ -302,6 +302,8 @@ add_rest (ZsEmitter *e)
   e->k.logits_up = forward (e, ZS_KERNEL_CAST, v, v * (a + 4), 4, "logits.to fp32");
   e->k.log_softmax = forward (e, ZS_KERNEL_SOFTMAX, v, v * 8, 4, "log_softmax");
   e->k.nll = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss");
+  e->k.shift = forward (e, ZS_KERNEL_COPY, v, v * 8, 4, "logits.shift");
+  e->k.shift_back = backward (e, ZS_KERNEL_COPY, v, v * 8, 4, "logits backward.shift");
   e->k.fill_logits = backward (e, ZS_KERNEL_FILL, v, v * 4, 4, "nll_loss backward.fill");
   e->k.nll_back = backward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss backward");
   e->k.log_softmax_back = backward (e, ZS_KERNEL_SOFTMAX, v, v * 12, 4, "log_softmax backward");

@@ -41,6 +41,9 @@ attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
   zs_label_layer (e, layer, ZS_WHAT_V);
   ZsTensor v = zs_linear_forward (e, &e->linears[ZS_V], &layer->linears[ZS_V], n1, layer->n1_grad,
                                   &layer->saved[ZS_V], false);
+  bool own_tables = !zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_SHARED_ROTARY_TABLES);
+  if (own_tables)
+    zs_rotary_tables (e);
   zs_label_layer (e, layer, ZS_WHAT_ROTARY);
   ZsTensor q_turned = zs_rotary_forward (e, layer, 0, q, layer->q_grad);
   ZsTensor k_turned = zs_rotary_forward (e, layer, 1, k, layer->k_grad);
@@ -56,6 +59,10 @@ attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
   zs_drop (e, q_turned);
   zs_drop (e, k_turned);
   zs_drop (e, v);
+  if (own_tables) {
+    zs_release (e, &e->cos);
+    zs_release (e, &e->sin);
+  }
   zs_leave (e, layer->attention);
   return result;
 }

@@ -151,7 +151,8 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
     zs_drop (e, input);
     return ZS_NO_TENSOR;
   }
-  ZsTensor result = zs_activation (e, kind->out_bytes);
+  ZsTensor result = kind->what == ZS_N_WHATS ? zs_new (e, kind->out_bytes, ZS_CATEGORY_LOGITS)
+                                             : zs_activation (e, kind->out_bytes);
   zs_touch_cublas (e);
   zs_run (e, kind->product);
   zs_drop (e, input);

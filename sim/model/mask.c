@@ -109,7 +109,7 @@ zs_mask_forward (ZsEmitter *e)
   e->position_ids = positions (e);
   if (padded)
     given = small (e, e->tokens);
-  else
+  else if (zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_LOOKS_FOR_PACKING))
     look_for_packing (e);
   if (padded && !eager) {
     ask_mask (e);

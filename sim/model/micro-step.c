@@ -54,7 +54,8 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   if (e->inputs_require_grad && !e->embedding_trains)   /* a leaf, which the graph holds */
     e->graph_inputs = zs_plan_ref (e->plan, embeddings);
   zs_mask_forward (e);
-  zs_rotary_tables (e);
+  if (zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_SHARED_ROTARY_TABLES))
+    zs_rotary_tables (e);
   ZsTensor x = layers_forward (e, zs_plan_ref (e->plan, embeddings));
   zs_plan_set_label (e->plan, e->label_final_norm);
   ZsTensor hidden = zs_norm_forward (e, &e->hidden_norm, x, e->final_norm, e->final_grad, &e->final_saved);

@@ -3,3 +3,7 @@ check_PROGRAMS += tests/model/test-model
 TESTS += tests/model/test-model
 tests_model_test_model_SOURCES = tests/model/test-model.c
 tests_model_test_model_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/model/test-loss
+TESTS += tests/model/test-loss
+tests_model_test_loss_SOURCES = tests/model/test-loss.c
+tests_model_test_loss_LDADD = $(TEST_LIBS)
