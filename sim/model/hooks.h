@@ -49,5 +49,8 @@ typedef struct {
   /* Phase `optimizer`: step () and zero_grad (). */
   void (*step) (void *self, ZsPlan *plan, int step);
 
+  /* Phase `save`: the model's weights to disk, as save_pretrained () does. */
+  void (*save) (void *self, ZsPlan *plan);
+
   void (*free) (void *self);
 } ZsHooks;

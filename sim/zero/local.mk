@@ -39,6 +39,7 @@ libzerosim_core_la_SOURCES += \
   sim/zero/stage3-internal.h \
   sim/zero/stage3-load.c \
   sim/zero/stage3-step.c \
+  sim/zero/stage3-whole.c \
   sim/zero/stage3.c \
   sim/zero/stage3.h \
   sim/zero/zeropp.c

@@ -69,6 +69,7 @@ typedef struct {
   ZsZeroConfig   config;
   ZsStepShape    shape;
   int64_t        rank, world;  /* ranks that share the states: MiCS: of the shard group */
+  bool           first_rank;   /* of all: it writes what is saved */
   int64_t        model_bytes;  /* of one element of the model's dtype */
 
   /* version and settings, asked once */
@@ -157,6 +158,11 @@ zero3_reduce_communicator (const Zero3 *zero)
 /* stage3-load.c */
 void zero3_load (void *self, ZsPlan *plan);
 void zero3_init (void *self, ZsPlan *plan);
+
+/* stage3-whole.c */
+void zero3_hang_hooks (Zero3 *zero, ZsPlan *plan);
+/* deepspeed/runtime/engine.py, _zero3_consolidated_16bit_state_dict () */
+void zero3_save (void *self, ZsPlan *plan);
 
 /* stage3-gather.c: the coordinator's calls, and gathers outside it. */
 void zero3_gather  (void *self, const int32_t *parameters, int32_t n, bool forward, bool prefetch);

@@ -401,44 +401,6 @@ make_zero_gradients (Zero3 *zero, ZsPlan *plan)
   zs_plan_unref (plan, zeros);
 }
 
-/* create_reduce_and_remove_grad_hooks (): each trainable parameter is gathered and cut again.
- * Two buffers per parameter until 0.19.2 (flat, then the parameter's own), one later. */
-static void
-hang_hooks (Zero3 *zero, ZsPlan *plan)
-{
-  for (int32_t i = 0; i < zero->n_trainable; i++) {
-    const Zero3Parameter *parameter = &zero->parameters[zero->group_order[i]];
-    int64_t bytes = parameter->shard * zero->world * parameter->bytes;
-    ZsTensor staged = ZS_NO_TENSOR;
-
-    zs_plan_host (plan, ZS_HOST_GRADIENT_HOOK, 1);
-    if (zero->world == 1 && !zero->old_backward)
-      continue;
-    ZsTensor flat = zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED);
-
-    if (zero3_params_on_host (zero)) {
-      zero3_read_shard (zero, plan, zero->group_order[i]);
-      zero3_forget_shard (zero, zero->group_order[i]);
-      if (!zero->old_backward)
-        staged = zs_plan_alloc (plan, parameter->shard * parameter->bytes, ZS_CATEGORY_OFFLOAD);
-      zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, parameter->shard * parameter->bytes,
-                    ZS_FLAG_BLOCKING | ZS_FLAG_PINNED);
-    }
-    zs_torch_collective (plan, ZS_COLLECTIVE_ALL_GATHER, zero3_gather_communicator (zero), bytes);
-    zs_plan_unref (plan, staged);
-    if (zero->old_backward) {
-      ZsTensor own = zs_plan_alloc (plan, parameter->elements * parameter->bytes,
-                                    ZS_CATEGORY_GATHERED);
-
-      zs_torch_copy (plan, ZS_WORK_COMMUNICATION, parameter->elements, parameter->bytes,
-                     parameter->bytes, "gather.own");
-      zs_plan_unref (plan, flat);
-      flat = own;
-    }
-    zs_plan_unref (plan, flat);
-  }
-}
-
 void
 zero3_init (void *self, ZsPlan *plan)
 {
@@ -477,6 +439,6 @@ zero3_init (void *self, ZsPlan *plan)
     zs_torch_launch (plan, ZS_KERNEL_FILL, ZS_WORK_OPTIMIZER, zero->trainable_shard_elements,
                      (int) accumulated, zero->trainable_shard_elements * accumulated, "zeros");
   }
-  hang_hooks (zero, plan);
+  zero3_hang_hooks (zero, plan);
   zs_plan_set_label (plan, label);
 }

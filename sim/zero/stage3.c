@@ -377,6 +377,7 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
   zero->shape = *shape;
   zero->world = config->mics_shard_size > 0 ? config->mics_shard_size : config->world;
   zero->rank = rank % zero->world;
+  zero->first_rank = rank == 0;
   zero->model_bytes = zs_dtype_bytes (config->dtype);
   zero->old_backward = !zs_behaves (versions, ZS_BEHAVIOUR_RELEASE_BACKWARD_LEFTOVERS);
   zero->one_communicator = zs_behaves (versions, ZS_BEHAVIOUR_ONE_COMMUNICATOR_STAGE3);
@@ -451,6 +452,7 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
         && (config->zero_init
             || zs_behaves (versions, ZS_BEHAVIOUR_MEMORY_EFFICIENT_LINEAR_ALWAYS)),
     .step = zero3_step,
+    .save = zero3_save,
     .free = zero3_free,
   };
   return hooks;

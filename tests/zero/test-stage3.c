@@ -409,6 +409,81 @@ parameters_on_nvme_leave_an_empty_buffer (void)
   holdings_clear (&holdings);
 }
 
+/* One module at a time on the GPU; rank 0 copies all to the host. */
+static void
+saving_gathers_module_by_module (void)
+{
+  for (int64_t rank = 0; rank < 2; rank++) {
+    ZsTraining training;
+    Holdings holdings = { .allocator = zs_host_allocator_new () };
+    g_autoptr (ZsModel) model = NULL;
+    g_autoptr (ZsPlan) plan = zs_plan_new ();
+
+    init_7b (&training);
+    training.zero.gather_16bit_weights_on_model_save = true;
+    model = zs_model_new (&training.shape, NULL, ZS_DTYPE_BF16, &training.step.versions);
+    ZsHooks *hooks = zs_zero3_hooks_new (model, &training.zero, &training.step, rank, plan);
+
+    hooks->load (hooks->self, plan);
+    hooks->init (hooks->self, plan);
+    hooks->save (hooks->self, plan);
+    consume (&holdings, plan);
+    CU_ASSERT_EQUAL (holdings.gpu[ZS_CATEGORY_GATHERED], 0);
+    CU_ASSERT_EQUAL (zs_host_allocator_counters (holdings.allocator)->pageable_peak >= 13476831232,
+                     rank == 0);
+    hooks->free (hooks->self);
+    g_free (hooks);
+    holdings_clear (&holdings);
+  }
+}
+
+/* hpZ on one node only adds memory; MiCS shards over fewer ranks. */
+static void
+secondary_shards_and_shard_groups (void)
+{
+  const int64_t n = INT64_C (6738415616);
+  ZsTraining training;
+  Holdings holdings;
+
+  init_7b (&training);
+  training.world = training.zero.world = 16;
+  training.zero.node_ranks = 8;
+  training.zero.hpz_partition_size = 8;
+  run_until (&holdings, &training, ZS_PHASE_LOAD, 0);
+  CU_ASSERT_EQUAL (holdings.gpu[ZS_CATEGORY_PARAMETERS], 2 * n / 16 + 2 * n / 8);
+  holdings_clear (&holdings);
+  training.zero.hpz_partition_size = 1;
+  training.zero.mics_shard_size = 4;
+  run_until (&holdings, &training, ZS_PHASE_LOAD, 0);
+  CU_ASSERT_EQUAL (holdings.gpu[ZS_CATEGORY_PARAMETERS], 2 * n / 4);
+  holdings_clear (&holdings);
+  run_until (&holdings, &training, ZS_PHASE_BACKWARD, 2);
+  CU_ASSERT_EQUAL (holdings.messages[ZS_COLLECTIVE_REDUCE_SCATTER], 2 * n);
+  CU_ASSERT_EQUAL (holdings.messages[ZS_COLLECTIVE_ALL_REDUCE], 2 * n / 4);   /* over the replicas */
+  holdings_clear (&holdings);
+
+  /* qgZ across two nodes: int4 within and across, nothing but norms in 16 bit */
+  training.zero.mics_shard_size = -1;
+  training.zero.quantized_gradients = true;
+  run_until (&holdings, &training, ZS_PHASE_BACKWARD, 2);
+  CU_ASSERT_EQUAL (holdings.messages[ZS_COLLECTIVE_REDUCE_SCATTER], 65 * 4096 * 2);
+  CU_ASSERT_TRUE (holdings.messages[ZS_COLLECTIVE_ALL_TO_ALL] > n / 2 + n / 16);
+  CU_ASSERT_TRUE (holdings.messages[ZS_COLLECTIVE_ALL_TO_ALL] < (n / 2 + n / 16) * 101 / 100);
+  holdings_clear (&holdings);
+
+  /* qwZ: half the bytes of each gather and its scales */
+  training.zero.quantized_gradients = false;
+  run_until (&holdings, &training, ZS_PHASE_FORWARD, 2);
+  int64_t plain = holdings.messages[ZS_COLLECTIVE_ALL_GATHER];
+
+  holdings_clear (&holdings);
+  training.zero.quantized_weights = true;
+  run_until (&holdings, &training, ZS_PHASE_FORWARD, 2);
+  CU_ASSERT_TRUE (holdings.messages[ZS_COLLECTIVE_ALL_GATHER] > plain / 2);
+  CU_ASSERT_TRUE (holdings.messages[ZS_COLLECTIVE_ALL_GATHER] < plain / 2 * 101 / 100);
+  holdings_clear (&holdings);
+}
+
 int
 main (void)
 {
@@ -422,6 +497,8 @@ main (void)
     { "LLaMA-7B with parameters alone on the host", table_with_parameters_alone_on_the_host },
     { "the optimizer on NVMe moves what it must", optimizer_on_nvme_moves_what_it_must },
     { "parameters on NVMe leave an empty buffer", parameters_on_nvme_leave_an_empty_buffer },
+    { "saving gathers module by module", saving_gathers_module_by_module },
+    { "secondary shards, shard groups, quantized gathers", secondary_shards_and_shard_groups },
     CU_TEST_INFO_NULL
   };
 
