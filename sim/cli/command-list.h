@@ -10,4 +10,5 @@ int zs_command_show (const ZsOptions *options, char **arguments);
 int zs_command_topology (const ZsOptions *options, char **arguments);
 int zs_command_collective (const ZsOptions *options, char **arguments);
 int zs_command_validate (const ZsOptions *options, char **arguments);
+int zs_command_check (const ZsOptions *options, char **arguments);
 int zs_command_replay (const ZsOptions *options, char **arguments);

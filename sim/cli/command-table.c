@@ -15,6 +15,8 @@ const ZsCommand ZS_COMMANDS[] = {
     ZS_OPTIONS_COLLECTIVE | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_collective },
   { "validate", "CASE...", "scenarios with measured numbers: error per case and in summary",
     ZS_OPTIONS_JOBS | ZS_OPTIONS_OUTPUT, 1, -1, zs_command_validate },
+  { "check", "FILE...", "what is wrong, ignored, dead or risky in a ds_config.json or scenario",
+    ZS_OPTIONS_CHECK | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT, 1, -1, zs_command_check },
   { "replay", "TRACE", "hold an allocator's recorded history against ours",
     ZS_OPTIONS_REPLAY | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_replay },
 };

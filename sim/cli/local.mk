@@ -2,6 +2,7 @@
 bin_PROGRAMS += zerosim
 zerosim_SOURCES = \
   sim/cli/command-catalogue.c \
+  sim/cli/command-check.c \
   sim/cli/command-collective.c \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
