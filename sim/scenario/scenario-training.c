@@ -12,7 +12,8 @@ typedef struct {
   const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit;
   double clipping;
-  bool reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize;
+  bool reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize,
+    hugging_face;
   const char *alloc_conf;
 } Values;
 
@@ -20,7 +21,7 @@ typedef struct {
 enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSPEED, MICRO_BATCH,
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
-       STEPS, KEEP_OUTPUTS, SYNCHRONIZE, N_FIELDS };
+       STEPS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
@@ -76,6 +77,8 @@ static const ZsField FIELDS[N_FIELDS] = {
                      .help = "the training loop holds the model's outputs during backward" },
   [SYNCHRONIZE] = { ZS_FIELD ("synchronize_phases", BOOL, Values, synchronize),
                     .help = "the GPU is drained around each phase, as by a profiler" },
+  [HUGGING_FACE] = { ZS_FIELD ("hugging_face", BOOL, Values, hugging_face),
+                     .help = "false: the program calls deepspeed.initialize () itself" },
 };
 
 void
@@ -197,7 +200,8 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
         "framework deepspeed needs its ds_config: `deepspeed:` with a path or the keys");
   zs_ds_context_init (&context);
   context.versions = scenario->cluster.versions;
-  context.caller = ZS_DS_HUGGING_FACE;
+  context.caller = given[HUGGING_FACE] != NULL && !values->hugging_face ? ZS_DS_PLAIN
+                                                                        : ZS_DS_HUGGING_FACE;
   context.world = training->world;
   context.node_ranks = scenario->cluster.gpus_per_node;
   context.hidden = scenario->model.shape.hidden;

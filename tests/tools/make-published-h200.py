@@ -66,6 +66,7 @@ def training(row):
             config["zero_optimization"].setdefault("reduce_scatter", False)
         if "BF16_Optimizer" in row["opt_class"]:    # what the harness asked the engine for
             config["data_types"] = {"grad_accum_dtype": "fp32"}
+        lines.append("  hugging_face: false")
         lines.append("  deepspeed: %s" % json.dumps(config))
     lines += [
         '  torch_version: "2.11"',
@@ -73,10 +74,13 @@ def training(row):
         "  micro_batch: %s" % row["mbs"],
         "  gradient_accumulation: %s" % row["gas"],
         "  sequence_length: %s" % row["seq"],
-        "  dtype: bf16",
+        "  dtype: %s" % ("fp32" if "float32/train" in row["param_dtypes"] and framework == "single"
+                         and not row["lora_r"] else "bf16"),
         "  attention: %s" % row["attn"],
         "  checkpointing: %s" % ("none" if row["ckpt"] == "none" else "full"),
     ]
+    if "  dtype: fp32" in lines:
+        lines.append("  autocast: true")
     if row["ckpt"] != "none":
         lines.append("  reentrant: %s" % ("true" if row["ckpt"] == "reentrant" else "false"))
     optimizer = row["optimizer"]
@@ -91,8 +95,10 @@ def training(row):
             lines.append("  gradient_clipping: %s" % row["clip"])
     if framework == "fsdp2":
         lines.append("  fsdp: {reshard_after_forward: %s, param_dtype: bf16, reduce_dtype: %s, "
-                     "cpu_offload: false}" % ("false" if row["fsdp_reshard"] == "0" else "true",
-                                              row["fsdp_reduce_dtype"] or "fp32"))
+                     "cpu_offload: false%s}" % ("false" if row["fsdp_reshard"] == "0" else "true",
+                                                row["fsdp_reduce_dtype"] or "fp32",
+                                                ", storage_dtype: bf16" if row["master_dtype"] == "bf16"
+                                                else ""))
     if row["lora_r"]:
         dtype = "fp32" if "float32/train" in row["param_dtypes"] else "bf16"
         targets = row["lora_targets"].split("+")
@@ -120,9 +126,13 @@ def phases(row):
             key = "%s_%s_" % (prefix, short)
             if step > last or not row.get(key + "max_alloc"):
                 continue
-            line = "    - {step: %d, phase: %s, peak_allocated: %s B, peak_reserved: %s B, " \
-                   "end_allocated: %s B" % (step, phase, row[key + "max_alloc"],
-                                            row[key + "max_reserved"], row[key + "end_alloc"])
+            line = "    - {step: %d, phase: %s, " % (step, phase)
+            # with accumulation the harness called step () after each micro-step: its maximum is that
+            # of gradients waiting, not of the step
+            if short != "step" or row["gas"] == "1":
+                line += "peak_allocated: %s B, peak_reserved: %s B, " % (row[key + "max_alloc"],
+                                                                         row[key + "max_reserved"])
+            line += "end_allocated: %s B" % row[key + "end_alloc"]
             lines.append(line + "}")
             if step == last and row["timing_valid"] == "1" and row["ms_" + short]:   # of one micro-step
                 micro = ", micro_step: %d" % (int(row["gas"]) - 1) if phase != "optimizer" else ""
