@@ -325,3 +325,19 @@ zs_flow_set_busy (ZsFlowSet *set, int32_t resource, ZsTime now)
   pass_time (set, now);
   return set->class_busy[set->class_of[resource]];
 }
+
+ZsRate
+zs_flow_set_rate (const ZsFlowSet *set, int32_t resource)
+{
+  __int128 rate = 0;
+  int32_t class = set->class_of[resource];
+
+  for (int32_t f = 0; set->class_active[class] > 0 && f < set->n_flows; f++) {
+    const Route *route = &set->routes[set->flows[f].route];
+
+    for (int32_t k = 0; k < route->n_classes; k++)
+      if (route->classes[k].resource == class)
+        rate += (__int128) set->flows[f].rate * route->classes[k].weight;
+  }
+  return (ZsRate) (rate / ZS_SHARE_ONE);
+}

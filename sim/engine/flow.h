@@ -45,5 +45,7 @@ int32_t zs_flow_set_n_flows (const ZsFlowSet *set);
 /* Since the start or the last reset: bytes that crossed RESOURCE (of flows that ended or started
  * since, in whole), and how long any flow used it. */
 void    zs_flow_set_reset_use (ZsFlowSet *set, ZsTime now);
+/* What crosses RESOURCE now, as settled. */
+ZsRate  zs_flow_set_rate (const ZsFlowSet *set, int32_t resource);
 int64_t zs_flow_set_bytes (const ZsFlowSet *set, int32_t resource);
 ZsTime  zs_flow_set_busy  (ZsFlowSet *set, int32_t resource, ZsTime now);

@@ -32,6 +32,8 @@ track_name (int track, char *buffer, size_t size)
     g_snprintf (buffer, size, "copy engine, GPU to host");
   else if (track == ZS_TRACK_CPU)
     g_snprintf (buffer, size, "CPU cores");
+  else if (track == ZS_TRACK_WAIT)
+    g_snprintf (buffer, size, "compute stream waits for");
   else
     g_snprintf (buffer, size, "NVMe");
 }

@@ -66,12 +66,20 @@ add_blocked (Rank *rank, ZsTime start, ZsTime end, uint8_t cause)
 }
 
 void
+zs_account_wait (Rank *rank, ZsTime start, ZsTime end, uint8_t cause)
+{
+  rank->wait[cause] += end - start;
+  if (G_UNLIKELY (rank->spans != NULL) && end > start)
+    zs_gather_wait (rank, start, end, cause);
+}
+
+void
 zs_account_waits (Rank *rank)
 {
   ZsTime now = rank->run->now;
 
   if (rank->compute_since >= 0 && now > rank->compute_since) {
-    rank->wait[zs_account_cause (rank, LANE_COMPUTE)] += now - rank->compute_since;
+    zs_account_wait (rank, rank->compute_since, now, zs_account_cause (rank, LANE_COMPUTE));
     rank->compute_since = now;
   }
   if (rank->state < HOST_WAITS_LANE || rank->state == HOST_DONE || now <= rank->wait_since)
@@ -96,7 +104,7 @@ zs_account_waits (Rank *rank)
 void
 zs_account_idle (Rank *rank, ZsTime start, ZsTime end)
 {
-  ZsTime waited = 0;
+  ZsTime at = start;
 
   while (rank->blocked_head < rank->blocked->len) {
     const Blocked *blocked = &g_array_index (rank->blocked, Blocked, rank->blocked_head);
@@ -105,12 +113,13 @@ zs_account_idle (Rank *rank, ZsTime start, ZsTime end)
     if (blocked->start >= end)
       break;
     if (to > from) {
-      rank->wait[blocked->cause] += to - from;
-      waited += to - from;
+      zs_account_wait (rank, at, from, ZS_WAIT_HOST);
+      zs_account_wait (rank, from, to, blocked->cause);
+      at = to;
     }
     if (blocked->end > end)
       break;
     rank->blocked_head++;
   }
-  rank->wait[ZS_WAIT_HOST] += end - start - waited;
+  zs_account_wait (rank, at, end, ZS_WAIT_HOST);
 }

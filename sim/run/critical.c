@@ -45,7 +45,7 @@ zs_critical_path (GArray *spans, int32_t rank, ZsTime start, ZsTime end)
     const ZsSpan *span = &g_array_index (spans, ZsSpan, s);
 
     if (span->rank == rank && span->end > start && span->end <= end && span->end > span->start
-        && span->kind != ZS_OP_HOST_WAIT_EVENT)
+        && span->kind != ZS_OP_HOST_WAIT_EVENT && span->track != ZS_TRACK_WAIT)
       ends[n++] = (End) { .end = span->end, .span = s };
   }
   qsort (ends, (size_t) n, sizeof *ends, by_end);

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-void
+ZsSpan *
 zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end, const char *name,
                 uint32_t label, int64_t bytes)
 {
@@ -26,6 +26,38 @@ zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end, c
                   .name = kind == ZS_OP_HOST && what->what[0] != '\0' ? what->what : name };
 
   g_array_append_val (rank->spans, span);
+  return &g_array_index (rank->spans, ZsSpan, rank->spans->len - 1);
+}
+
+void
+zs_gather_wait (Rank *rank, ZsTime start, ZsTime end, uint8_t cause)
+{
+  ZsSpan *last = rank->last_wait == 0 ? NULL
+                 : &g_array_index (rank->spans, ZsSpan, rank->last_wait - 1);
+  ZsSpan span = { .rank = (int32_t) rank->rank, .track = ZS_TRACK_WAIT,
+                  .kind = ZS_OP_STREAM_WAIT_EVENT, .cause = cause, .start = start, .end = end,
+                  .layer = -1, .name = zs_wait_name (cause) };
+
+  if (last != NULL && last->end == start && last->cause == cause) {
+    last->end = end;
+    return;
+  }
+  g_array_append_val (rank->spans, span);
+  rank->last_wait = rank->spans->len;
+}
+
+void
+zs_gather_links (Run *run)
+{
+  for (int32_t s = 0; s < run->machine->n_resources; s++) {
+    ZsLinkPoint point = { .when = run->now, .resource = s,
+                          .rate = zs_flow_set_rate (run->flows, s) };
+
+    if (point.rate == run->link_rates[s])
+      continue;
+    run->link_rates[s] = point.rate;
+    g_array_append_val (run->link_points, point);
+  }
 }
 
 /* ---- memory ---- */
@@ -220,7 +252,7 @@ gather_links (Run *run, ZsResult *result)
 
   result->links = g_array_new (FALSE, TRUE, sizeof (ZsLinkUse));
   for (int32_t s = 0; s < machine->n_resources; s++) {
-    ZsLinkUse use = { .rate = machine->capacities[s],
+    ZsLinkUse use = { .resource = s, .rate = machine->capacities[s],
                       .bytes = zs_flow_set_bytes (run->flows, s),
                       .busy = zs_flow_set_busy (run->flows, s, run->now) };
 
@@ -325,6 +357,7 @@ zs_gather_result (Run *run)
     g_array_set_size (rank->memory_points.array, rank->memory_points.n);
   result->memory_points = take_array (&rank->memory_points.array);
   result->memory_events = take_array (&rank->memory_events);
+  result->link_points = take_array (&run->link_points);
   for (int32_t k = 0; k < run->n_ranks; k++)
     result->n_instructions += run->ranks[k].n_instructions;
   result->n_events = run->n_events;

@@ -220,7 +220,7 @@ zs_lane_end (Rank *rank, int l)
 
   zs_account_waits (rank);
   if (l == LANE_COMPUTE)
-    rank->wait[zs_account_cause (rank, l)] += now - lane->start;
+    zs_account_wait (rank, lane->start, now, zs_account_cause (rank, l));
   if (G_UNLIKELY (rank->spans != NULL)) {
     static const char *const COLLECTIVES[] = { "all-reduce", "all-gather", "reduce-scatter",
                                                "broadcast", "reduce", "all-to-all", "send/recv" };
@@ -372,7 +372,8 @@ zs_rank_step (Rank *rank, ZsTime limit)
       rank->wait[rank->kernel_cause[item->id]] += when - lane->start;
     if (G_UNLIKELY (rank->spans != NULL))
       zs_gather_span (rank, ZS_TRACK_STREAM + l, ZS_OP_LAUNCH, lane->start, when,
-                   rank->plan->kernels[item->id].name, item->label, 0);
+                   rank->plan->kernels[item->id].name, item->label, 0)
+        ->cause = rank->kernel_cause[item->id];
     lane->work_done += rank->slowdowns[0].time[item->id];
     lane->time = when;
     lane->done++;

@@ -68,14 +68,14 @@ device_free (void *self, int64_t reserved)
 }
 
 static void
-add_memory_event (Rank *rank, ZsAllocatorAction action, int64_t address, int64_t bytes, int stream,
-                  unsigned int category, uint32_t label)
+add_memory_event (Rank *rank, ZsAllocatorAction action, int64_t address, int64_t bytes,
+                  int64_t block_bytes, int stream, unsigned int category, uint32_t label)
 {
   const ZsLabel *what = &rank->plan->labels[label];
   ZsMemoryEvent event = {
     .action = (uint8_t) action, .stream = (uint8_t) stream, .category = category,
     .layer = what->layer, .what = what->what, .when = rank->host, .address = address,
-    .bytes = bytes,
+    .bytes = bytes, .block_bytes = block_bytes,
   };
 
   g_array_append_val (rank->memory_events, event);
@@ -93,14 +93,14 @@ on_segment (void *self, ZsAllocatorAction action, int64_t address, int64_t bytes
   if (action == ZS_ALLOCATOR_SEGMENT_FREE || action == ZS_ALLOCATOR_SEGMENT_UNMAP)
     rank->must_drain = true;
   if (rank->memory_events != NULL)
-    add_memory_event (rank, action, address, bytes, stream, 0, rank->label);
+    add_memory_event (rank, action, address, bytes, bytes, stream, 0, rank->label);
 }
 
 static void
 on_block (void *self, ZsAllocatorAction action, const ZsBlock *block)
 {
   add_memory_event (self, action, zs_block_address (block), zs_block_requested (block),
-                    zs_block_stream (block), zs_block_category (block), zs_block_label (block));
+                    zs_block_size (block), zs_block_stream (block), zs_block_category (block), zs_block_label (block));
 }
 
 /* ---- life ---- */

@@ -24,6 +24,7 @@ zs_result_free (ZsResult *result)
   free_array (result->spans);
   free_array (result->memory_points);
   free_array (result->memory_events);
+  free_array (result->link_points);
   g_free (result);
 }
 

@@ -69,6 +69,7 @@ typedef struct {
   int32_t     rank;
   uint8_t     track;         /* ZsTrack */
   uint8_t     kind;          /* of the instruction */
+  uint8_t     cause;         /* ZsWait: of kernels, and of ZS_TRACK_WAIT */
   ZsTime      start, end;
   const char *name;          /* static */
   int32_t     layer;
@@ -84,6 +85,8 @@ typedef enum {
   ZS_TRACK_COPY_OUT,
   ZS_TRACK_CPU,
   ZS_TRACK_NVME,
+  ZS_TRACK_WAIT,             /* what the compute stream waited for, or did besides kernels: with its
+                                kernels these spans cover it without a gap */
   ZS_N_TRACKS
 } ZsTrack;
 
@@ -101,16 +104,25 @@ typedef struct {
   int32_t     layer;
   const char *what;
   ZsTime      when;
-  int64_t     address, bytes;
+  int64_t     address, bytes;   /* as requested */
+  int64_t     block_bytes;   /* what it takes of its segment: as counted in allocated */
 } ZsMemoryEvent;
 
 /* Use of one link of the machine over the steady step. */
 typedef struct {
   char    name[48];
+  int32_t resource;          /* number of the machine's resource */
   ZsRate  rate;
   int64_t bytes;
   ZsTime  busy;
 } ZsLinkUse;
+
+/* What crosses one resource of the machine from a moment on. */
+typedef struct {
+  ZsTime  when;
+  int32_t resource;
+  ZsRate  rate;
+} ZsLinkPoint;
 
 typedef struct {
   ZsOutcome outcome;
@@ -140,6 +152,7 @@ typedef struct {
   GArray   *spans;           /* ZsSpan, when asked for */
   GArray   *memory_points;   /* ZsMemoryPoint, when asked for */
   GArray   *memory_events;   /* ZsMemoryEvent, when asked for */
+  GArray   *link_points;     /* ZsLinkPoint by time, when asked for */
 
   /* what the run cost us */
   int64_t   n_instructions, n_events;

@@ -86,6 +86,8 @@ run_clear (Run *run)
   zs_earliest_clear (&run->earliest);
   zs_event_queue_clear (&run->queue);
   zs_flow_set_free (run->flows);
+  free_array (run->link_points);
+  g_free (run->link_rates);
   g_array_unref (run->shares);
 }
 
@@ -159,6 +161,10 @@ zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *o
   run.shares = g_array_new (FALSE, FALSE, sizeof (ZsShare));
   zs_event_queue_init (&run.queue);
   run.flows = zs_flow_set_new (machine->capacities, machine->n_resources);
+  if (options->want_link_points) {
+    run.link_points = g_array_new (FALSE, FALSE, sizeof (ZsLinkPoint));
+    run.link_rates = g_new0 (ZsRate, machine->n_resources + 1);
+  }
   zs_fold_ranks (&run);
   zs_earliest_init (&run.earliest, run.n_ranks);
   for (int32_t k = 0; k < run.n_ranks; k++)

@@ -51,7 +51,7 @@ typedef struct {
 } ZsWork;
 
 typedef struct {
-  bool want_spans, want_memory_points, want_memory_events, want_links;
+  bool want_spans, want_memory_points, want_memory_events, want_links, want_link_points;
   bool no_folding;                 /* every rank is run by itself */
   int  max_plans;                  /* distinct plans to run at most; 0: 16.  fold.h says which */
   int64_t report_rank;             /* -1: the worst */

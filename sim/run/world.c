@@ -309,6 +309,8 @@ settle (Run *run)
 {
   if (zs_flow_set_is_unsettled (run->flows))
     zs_flow_set_settle (run->flows, run->now);
+  if (G_UNLIKELY (run->link_points != NULL))
+    zs_gather_links (run);
   for (int32_t r = 0; run->n_unsettled > 0; r++)
     if (run->ranks[r].unsettled) {
       zs_rank_settle (&run->ranks[r]);

@@ -225,6 +225,7 @@ typedef struct {
   double   step_flops, forward_flops;   /* of the step, up to the phase before */
 
   GArray  *spans, *memory_events;
+  guint    last_wait;      /* 1 + the last of ZS_TRACK_WAIT among spans */
   Notes    memory_points;
 } Rank;
 
@@ -263,6 +264,8 @@ struct Run {
   ZsTime   host_costs[ZS_N_HOST_WORKS];
   uint64_t launch_depth;
   bool     links_reset;
+  GArray  *link_points;    /* NULL: nobody asked */
+  ZsRate  *link_rates;     /* of the last points, by resource */
 
   bool     stopped;        /* out of memory, or an error */
   ZsOutcome outcome;
@@ -326,6 +329,8 @@ void zs_host_run (Rank *rank);
 /* ---- account.c ---- */
 /* Before anything changes on RANK: what its waits were for until now. */
 void zs_account_waits (Rank *rank);
+/* The compute stream waited, or did something besides kernels. */
+void zs_account_wait (Rank *rank, ZsTime start, ZsTime end, uint8_t cause);
 /* The compute stream had nothing to do from START to END. */
 void zs_account_idle (Rank *rank, ZsTime start, ZsTime end);
 uint8_t zs_account_cause (const Rank *rank, int l);
@@ -355,5 +360,9 @@ void zs_critical_path (GArray *spans, int32_t rank, ZsTime start, ZsTime end);
 
 /* ---- gather.c ---- */
 ZsResult *zs_gather_result (Run *run);
-void zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end,
-                     const char *name, uint32_t label, int64_t bytes);
+/* The span is valid until the next is added. */
+ZsSpan *zs_gather_span (Rank *rank, int track, uint8_t kind, ZsTime start, ZsTime end,
+                        const char *name, uint32_t label, int64_t bytes);
+void zs_gather_wait (Rank *rank, ZsTime start, ZsTime end, uint8_t cause);
+/* What crosses each resource since now, where it has changed. */
+void zs_gather_links (Run *run);

@@ -270,22 +270,31 @@ spans_are_in_order (void)
 {
   Job job;
   ZsRunOptions options;
-  ZsTime last[ZS_N_TRACKS] = { 0 }, critical = 0;
+  ZsTime last[ZS_N_TRACKS] = { 0 }, critical = 0, wait[ZS_N_WAITS] = { 0 }, begin, end = 0;
   int n_critical = 0;
 
   zs_run_options_init (&options);
   options.want_spans = options.want_memory_points = options.want_memory_events = true;
-  options.want_links = true;
+  options.want_links = options.want_link_points = true;
   job_init (&job, MODEL_TINY, 2, 2, "pcie4-x16-host-bridge");
   g_autoptr (ZsResult) result = job_run (&job, &options);
 
   CU_ASSERT_TRUE (result->spans->len > 100 && result->memory_points->len > 100
                   && result->memory_events->len > 100 && result->links->len > 0);
+  for (guint p = 0; p < result->phases->len; p++) {
+    const ZsPhaseResult *phase = &g_array_index (result->phases, ZsPhaseResult, p);
+
+    end = phase->start + phase->time;
+  }
+  begin = end - result->step_time_ps;
   for (guint s = 0; s < result->spans->len; s++) {
     const ZsSpan *span = &g_array_index (result->spans, ZsSpan, s);
 
     if (span->rank != 0)
       continue;
+    if ((span->track == ZS_TRACK_WAIT || span->track == ZS_TRACK_STREAM + ZS_STREAM_COMPUTE)
+        && span->start < end && span->end > begin)
+      wait[span->cause] += MIN (span->end, end) - MAX (span->start, begin);
     CU_ASSERT_TRUE (span->track < ZS_N_TRACKS && span->end >= span->start);
     CU_ASSERT_TRUE (span->start >= last[span->track]);
     last[span->track] = span->end;
@@ -295,8 +304,31 @@ spans_are_in_order (void)
   /* the path is one: its spans do not overlap, so they are no longer than the step */
   CU_ASSERT_TRUE (n_critical > 10 && critical <= result->step_time_ps
                   && critical > result->step_time_ps / 4);
+  /* kernels and waits of the compute stream cover it, and are what the parts of the step say */
+  for (int w = 0; w < ZS_N_WAITS; w++)
+    CU_ASSERT_EQUAL (wait[w], result->wait_ps[w]);
+  for (guint i = 0; i < result->link_points->len; i++) {
+    const ZsLinkPoint *point = &g_array_index (result->link_points, ZsLinkPoint, i);
+
+    CU_ASSERT_TRUE (i == 0 || point->when >= g_array_index (result->link_points, ZsLinkPoint,
+                                                            i - 1).when);
+  }
   for (guint l = 0; l < result->links->len; l++) {
     const ZsLinkUse *use = &g_array_index (result->links, ZsLinkUse, l);
+    double bytes = 0, seconds = 0;
+    ZsLinkPoint before = { .when = 0 };
+
+    /* what the points add up to is what crossed the link in the last step */
+    for (guint i = 0; i < result->link_points->len; i++) {
+      const ZsLinkPoint *point = &g_array_index (result->link_points, ZsLinkPoint, i);
+
+      if (point->resource != use->resource)
+        continue;
+      seconds = zs_time_to_seconds (MAX (point->when, begin) - MAX (before.when, begin));
+      bytes += (double) before.rate * seconds;
+      before = *point;
+    }
+    CU_ASSERT_DOUBLE_EQUAL (bytes, (double) use->bytes, 0.02 * (double) use->bytes + 4096);
 
     CU_ASSERT_TRUE (use->busy > 0 && use->busy <= result->step_time_ps);
     CU_ASSERT_TRUE ((double) use->bytes
