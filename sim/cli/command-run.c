@@ -9,6 +9,7 @@
 #include "sim/cli/load.h"
 #include "sim/report/describe.h"
 #include "sim/report/result-json.h"
+#include "sim/report/snapshot.h"
 #include "sim/report/summary.h"
 #include "sim/report/trace.h"
 #include "sim/scenario/simulate.h"
@@ -88,6 +89,9 @@ zs_command_run (const ZsOptions *options, char **arguments)
   if (result == NULL)
     return zs_command_fail (error);
   if (options->trace != NULL && !zs_trace_write (result, options->trace, &error))
+    return zs_command_fail (error);
+  if (options->memory_snapshot != NULL
+      && !zs_snapshot_write (result, scenario->alloc_conf_text, options->memory_snapshot, &error))
     return zs_command_fail (error);
   if (options->json)
     print_json (scenario, result);
