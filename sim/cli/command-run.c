@@ -58,6 +58,8 @@ print_text (const ZsOptions *options, const char *path, ZsCatalogue *catalogue,
     summary.n_changes = (int) suggestions->changes->len;
     summary.changes_said = suggestions->said;
   }
+  if (result->outcome == ZS_OUTCOME_OOM)
+    summary.needed_bytes = zs_needed_bytes (&source);
   zs_summary_write (&summary, &text);
   fputs (text.string->str, stdout);
   g_string_free (text.string, TRUE);

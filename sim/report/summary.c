@@ -52,7 +52,7 @@ place (int step, ZsPhase phase, int micro_step)
 }
 
 static void
-write_oom (const ZsResult *result, ZsText *text)
+write_oom (const ZsResult *result, int64_t needed_bytes, ZsText *text)
 {
   const ZsOom *oom = &result->oom;
   g_autofree char *where = place (oom->step, oom->phase, oom->micro_step);
@@ -74,18 +74,28 @@ write_oom (const ZsResult *result, ZsText *text)
     append_bytes (text, missing);
   }
   zs_text_append (text, "\n");
+  if (needed_bytes > 0) {
+    zs_text_append (text, "  On a GPU with room for it the run would need ");
+    append_bytes (text, needed_bytes);
+    if (result->gpu_memory_bytes > 0) {
+      zs_text_append (text, "; this one has ");
+      append_bytes (text, result->gpu_memory_bytes);
+    }
+    zs_text_append (text, ".\n");
+  }
   if (oom->message != NULL)
     zs_text_wrap (text, "  ", 2, oom->message);
 }
 
 static void
-write_verdict (const ZsResult *result, ZsText *text)
+write_verdict (const ZsSummary *summary, ZsText *text)
 {
+  const ZsResult *result = summary->result;
   int64_t limit = result->limit_bytes > 0 ? result->limit_bytes : result->gpu_memory_bytes;
   int64_t used = result->limit_bytes > 0 ? result->peak_reserved_bytes : result->peak_device_bytes;
 
   if (result->outcome == ZS_OUTCOME_OOM) {
-    write_oom (result, text);
+    write_oom (result, summary->needed_bytes, text);
     return;
   }
   if (result->outcome == ZS_OUTCOME_HOST_OOM) {
@@ -266,7 +276,7 @@ zs_summary_write (const ZsSummary *summary, ZsText *text)
   for (const char *const *line = summary->settings; line != NULL && *line != NULL; line++)
     zs_text_wrap (text, "", 2, *line);
   zs_text_append (text, "\n");
-  write_verdict (summary->result, text);
+  write_verdict (summary, text);
   write_holders (summary->result, text);
   write_time (summary->result, text);
   write_host (summary->result, text);

@@ -22,6 +22,7 @@ typedef struct {
   const char     *title;       /* "llama-7b, ZeRO-3, 2 x a100-pcie-40gb" */
   const char *const *settings; /* lines below the title; NULL at the end */
   const ZsResult *result;
+  int64_t         needed_bytes;   /* outcome OOM: peak_device_bytes on a GPU with room; 0 unknown */
   const ZsChange *changes;     /* best first */
   int             n_changes;
   const char     *changes_said;    /* what the list of changes is, or why there is none; may be NULL */

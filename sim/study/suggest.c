@@ -323,6 +323,30 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
   return suggestions;
 }
 
+/* More than any GPU has; the run is the same but for what asks how much memory is free. */
+#define ROOM "cluster.gpu_memory=4 TiB"
+
+int64_t
+zs_needed_bytes (const ZsScenarioSource *source)
+{
+  g_autoptr (GPtrArray) all = g_ptr_array_new ();
+  g_autoptr (ZsErrors) errors = zs_errors_new ();
+
+  for (const char *const *set = source->sets; set != NULL && *set != NULL; set++)
+    g_ptr_array_add (all, (gpointer) *set);
+  g_ptr_array_add (all, (gpointer) ROOM);
+  g_ptr_array_add (all, (gpointer) "training.memory_limit=null");
+  g_ptr_array_add (all, NULL);
+  g_autoptr (ZsScenario) scenario = zs_scenario_load (
+      source->path, source->flags, (const char *const *) all->pdata, source->catalogue, errors);
+
+  if (scenario == NULL)
+    return 0;
+  g_autoptr (ZsResult) result = zs_scenario_run (scenario, NULL, NULL);
+
+  return result != NULL && result->outcome != ZS_OUTCOME_OOM ? result->peak_device_bytes : 0;
+}
+
 void
 zs_suggestions_free (ZsSuggestions *suggestions)
 {

@@ -23,5 +23,8 @@ typedef struct {
  * first.  If it fits: changes that make it faster and still fit. */
 ZsSuggestions *zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario,
                            const ZsResult *result) G_GNUC_WARN_UNUSED_RESULT;
+/* What SOURCE's run would need on a GPU with room for it (device bytes of the worst rank); 0 if that
+ * cannot be told. */
+int64_t        zs_needed_bytes (const ZsScenarioSource *source);
 void           zs_suggestions_free (ZsSuggestions *suggestions);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsSuggestions, zs_suggestions_free)
