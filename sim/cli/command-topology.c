@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/command-list.h"
 #include "sim/cli/load.h"
+#include "sim/io/file.h"
 #include "sim/io/json-writer.h"
 
 static void
@@ -102,7 +103,7 @@ load (const char *path, ZsCatalogue *catalogue, ZsScenario **ret_scenario, GErro
   if (g_str_has_suffix (path, ".yaml") || g_str_has_suffix (path, ".yml")) {
     g_autoptr (ZsErrors) errors = zs_errors_new ();
 
-    *ret_scenario = zs_scenario_load_cluster (path, NULL, catalogue, errors);
+    *ret_scenario = zs_scenario_load_cluster (path, NULL, NULL, catalogue, errors);
     if (*ret_scenario != NULL)
       return (*ret_scenario)->topology;
     g_autofree char *text = zs_errors_text (errors);
@@ -111,6 +112,46 @@ load (const char *path, ZsCatalogue *catalogue, ZsScenario **ret_scenario, GErro
     return NULL;
   }
   return zs_topology_from_file (path, &options, error);
+}
+
+/* What the reader had to assume, which no file says. */
+static void
+print_assumptions (const ZsTopology *topology, bool text)
+{
+  int generation = 0;
+
+  for (int l = 0; l < topology->n_links; l++)
+    if (topology->links[l].kind == ZS_LINK_PCIE)
+      generation = MAX (generation, topology->links[l].generation);
+  printf ("\nAssumed:\n");
+  if (text)
+    printf ("  the text gives classes, not rates: PCIe %d x16, links as fast as others have measured them\n",
+            generation);
+  for (int i = 0; i < topology->n_links; i++) {
+    const ZsLink *link = &topology->links[i];
+
+    if (link->kind == ZS_LINK_SOCKET) {
+      g_autofree char *rate = zs_rate_format (link->rate), *nccl = zs_rate_format (link->nccl_rate);
+
+      printf ("  between sockets: %s; NCCL believes %s\n", rate, nccl);
+      break;
+    }
+  }
+  for (int i = 0; i < topology->n_links; i++) {
+    const ZsLink *link = &topology->links[i];
+
+    if (link->kind == ZS_LINK_MEMORY) {
+      g_autofree char *rate = zs_rate_format (link->rate);
+
+      printf ("  host memory of %s: %s, reads and writes together\n", topology->parts[link->from].name, rate);
+      break;
+    }
+  }
+  for (int g = 0; g < topology->n_gpus; g++)
+    if (topology->parts[topology->gpus[g]].peer_access) {
+      printf ("  GPUs may reach each other over PCIe (peer_access: false says otherwise)\n");
+      break;
+    }
 }
 
 int
@@ -123,13 +164,23 @@ zs_command_topology (const ZsOptions *options, char **arguments)
 
   if (topology == NULL)
     return zs_command_fail (error);
+  if (options->plot != NULL) {
+    g_autofree char *svg = zs_topology_svg (topology);
+
+    if (!zs_file_write (options->plot, svg, -1, &error)) {
+      if (scenario == NULL)
+        zs_topology_free (topology);
+      return zs_command_fail (error);
+    }
+  }
   if (options->json) {
     print_json (topology);
-  } else {
+  } else if (options->plot == NULL || strcmp (options->plot, "-") != 0) {
     print_tree (topology);
     print_pairs (topology);
     for (guint i = 0; i < topology->warnings->len; i++)
       printf ("%s%s\n", i == 0 ? "\n" : "", (char *) g_ptr_array_index (topology->warnings, i));
+    print_assumptions (topology, scenario == NULL && !g_str_has_suffix (arguments[0], ".xml"));
   }
   if (scenario == NULL)
     zs_topology_free (topology);

@@ -19,16 +19,17 @@ typedef struct {
 
 #define FIELD(member) offsetof (ZsOptions, member)
 #define SCENARIO ZS_OPTIONS_SCENARIO
+#define MACHINE  ZS_OPTIONS_COLLECTIVE
 #define STRING   G_OPTION_ARG_STRING
 
 static const Option OPTIONS[] = {
   { "model", "NAME|FILE", SCENARIO, STRING, FIELD (model),
     "a name of `zerosim list models`, or a Hugging Face config.json" },
-  { "gpus", "NxNAME", SCENARIO, STRING, FIELD (gpus), "GPUs of one node, such as 2xA100-40G" },
-  { "nodes", "N", SCENARIO, STRING, FIELD (nodes), "nodes of equal kind" },
-  { "fabric", "NAME|FILE", SCENARIO, STRING, FIELD (fabric),
+  { "gpus", "NxNAME", SCENARIO | MACHINE, STRING, FIELD (gpus), "GPUs of one node, such as 2xA100-40G" },
+  { "nodes", "N", SCENARIO | MACHINE, STRING, FIELD (nodes), "nodes of equal kind" },
+  { "fabric", "NAME|FILE", SCENARIO | MACHINE, STRING, FIELD (fabric),
     "links between the GPUs of a node: pcie, nvlink, nvswitch, ideal, a name, `nvidia-smi topo -m` text or NCCL XML" },
-  { "network", "NAME", SCENARIO, STRING, FIELD (network), "network between nodes" },
+  { "network", "NAME", SCENARIO | MACHINE, STRING, FIELD (network), "network between nodes" },
   { "micro-batch", "N", SCENARIO, STRING, FIELD (micro_batch), "sequences per GPU and micro-step" },
   { "seq", "N", SCENARIO, STRING, FIELD (sequence), "tokens of a sequence" },
   { "accumulation", "N", SCENARIO, STRING, FIELD (accumulation), "micro-steps per step" },
@@ -48,7 +49,7 @@ static const Option OPTIONS[] = {
   { "accelerate", "FILE", SCENARIO, STRING, FIELD (accelerate), "an accelerate YAML" },
   { "training-args", "FILE", SCENARIO, STRING, FIELD (training_args),
     "Hugging Face TrainingArguments as JSON" },
-  { "set", "PATH=VALUE", SCENARIO, G_OPTION_ARG_STRING_ARRAY, FIELD (sets),
+  { "set", "PATH=VALUE", SCENARIO | MACHINE, G_OPTION_ARG_STRING_ARRAY, FIELD (sets),
     "change one setting of the scenario; may be repeated" },
   { "json", NULL, ZS_OPTIONS_OUTPUT, G_OPTION_ARG_NONE, FIELD (json), "print JSON" },
   { "color", "WHEN", ZS_OPTIONS_OUTPUT, STRING, FIELD (color), "auto, always or never" },
@@ -91,6 +92,7 @@ static const Option OPTIONS[] = {
   { "level", "WHO", ZS_OPTIONS_EXPLAIN, STRING, FIELD (level), "beginner or expert" },
   { "lang", "CODE", ZS_OPTIONS_EXPLAIN, STRING, FIELD (language), "en or zh" },
   { "port", "N", ZS_OPTIONS_SERVE, STRING, FIELD (port), "of 127.0.0.1" },
+  { "plot", "FILE", ZS_OPTIONS_TOPOLOGY, STRING, FIELD (plot), "draw it as SVG" },
 };
 
 void

@@ -24,6 +24,7 @@ enum {
   ZS_OPTIONS_WRITE    = 1 << 11,  /* --output */
   ZS_OPTIONS_EXPLAIN  = 1 << 12,
   ZS_OPTIONS_SERVE    = 1 << 13,
+  ZS_OPTIONS_TOPOLOGY = 1 << 14,  /* --plot */
 };
 
 typedef struct {
@@ -45,7 +46,7 @@ typedef struct {
   /* others */
   char  *output, *csv, *shard, *objective, *sizes, *cluster, *against, *alloc_conf, *limit;
   char **vary, **limits;
-  char  *level, *language, *port;
+  char  *level, *language, *port, *plot;
   gboolean hf, no_hf, fix, sarif, list;
   gint64 world;
 } ZsOptions;

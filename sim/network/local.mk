@@ -22,6 +22,7 @@ libzerosim_core_la_SOURCES += \
   sim/network/topo-xml.c \
   sim/network/topology-build.h \
   sim/network/topology-rates.c \
+  sim/network/topology-svg.c \
   sim/network/topology.c \
   sim/network/topology.h \
   sim/network/xml.c \

@@ -163,6 +163,21 @@ find_version (ZsNcclLog *log, const char *line)
     log->version = ZS_VERSION ((int) (code / 10000), (int) (code / 100 % 100), (int) (code % 100));
 }
 
+static void
+find_threads (ZsNcclLog *log, const char *line)
+{
+  const char *at = strstr (line, " nGpus ");
+
+  if (at != NULL && log->per_thread == 0)
+    log->per_thread = (int) CLAMP (g_ascii_strtoll (at + strlen (" nGpus "), NULL, 10), 0, 64);
+}
+
+ZsTime
+zs_nccl_log_launches (int per_thread)
+{
+  return per_thread > 1 ? (per_thread - 1) * 3 * ZS_MICROSECOND : 0;
+}
+
 /* From busbw / algbw of the largest messages, where the rank lines are missing. */
 static void
 guess_ranks (ZsNcclLog *log)
@@ -204,6 +219,7 @@ zs_nccl_log_parse (const char *file, const char *text, gssize length, GError **e
       const char *at = line + 1 + strspn (line + 1, " \t");
 
       find_version (log, line);
+      find_threads (log, line);
       if (strncmp (at, "Rank ", 5) == 0 && log->rows->len == 0)
         log->n_ranks++;
       if (strncmp (at, "size", 4) == 0 && strstr (at, "count") != NULL)

@@ -185,3 +185,6 @@ typedef struct {
   ZsRate      rate;      /* of it; 0 none */
 } ZsTopologyRow;
 GArray *zs_topology_rows (const ZsTopology *topology) G_GNUC_WARN_UNUSED_RESULT;   /* of ZsTopologyRow */
+/* A drawing of it as SVG, readable in black and white: kinds of links differ by the form of the line, and every
+ * link says what it is.  Free with g_free. */
+char *zs_topology_svg (const ZsTopology *topology);

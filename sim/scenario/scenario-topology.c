@@ -31,9 +31,18 @@ read_fabric (ZsReader *reader, const ZsNode *node)
     zs_reader_default (reader, "cluster.fabric", "zerosim", "%s", word);
     return true;
   }
-  if (node->kind == ZS_NODE_SCALAR) {
+  if (node->kind == ZS_NODE_SCALAR && !g_str_has_suffix (node->text, ".txt")
+      && !g_str_has_suffix (node->text, ".xml")) {
     cluster->fabric = node->text;
     return true;
+  }
+  if (node->kind == ZS_NODE_SCALAR) { /* `--fabric topo.txt` is short for {topo: topo.txt} */
+    g_autofree char *short_path = zs_reader_file (node);
+
+    cluster->fabric_kind = ZS_FABRIC_TOPO;
+    cluster->fabric = zs_document_flag (reader->document, "", short_path)->text;
+    return g_file_test (short_path, G_FILE_TEST_EXISTS)
+           || zs_node_fail (node, reader->errors, "%s: No such file or directory", short_path);
   }
   if (!zs_schema_read (node, "fabric", fields, G_N_ELEMENTS (fields), files, NULL, reader->errors))
     return false;

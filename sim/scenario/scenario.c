@@ -214,11 +214,14 @@ zs_scenario_read (const ZsNode *root, const char *file, const ZsScenarioFlags *f
 }
 
 ZsScenario *
-zs_scenario_load_cluster (const char *path, const char *const *sets, ZsCatalogue *catalogue,
-                          ZsErrors *errors)
+zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
+                          ZsCatalogue *catalogue, ZsErrors *errors)
 {
   GError *error = NULL;
-  ZsDocument *document = zs_document_load (path, &error);
+  const char *nothing = "cluster: {}";
+  ZsDocument *document = path != NULL ? zs_document_load (path, &error)
+                                      : zs_yaml_parse ("the command line", nothing,
+                                                       strlen (nothing), &error);
   int before = zs_errors_count (errors);
 
   if (document == NULL) {
@@ -236,13 +239,22 @@ zs_scenario_load_cluster (const char *path, const char *const *sets, ZsCatalogue
       zs_document_set_root (document, top);
     }
   }
-  ZsReader reader = new_reader (path, document, catalogue, errors);
+  ZsScenarioFlags machine = { 0 };
+  ZsReader reader = new_reader (path != NULL ? path : "", document, catalogue, errors);
+
+  if (flags != NULL)
+    machine = (ZsScenarioFlags){ .gpus = flags->gpus,
+                                 .nodes = flags->nodes,
+                                 .fabric = flags->fabric,
+                                 .network = flags->network,
+                                 .host_memory = flags->host_memory };
   bool ok =
       reader.root->kind == ZS_NODE_MAPPING
       || zs_node_fail (reader.root, errors, "a machine must be a mapping (key: value), not %s",
                        zs_node_describe (reader.root));
 
-  ok = ok && zs_reader_apply_sets (&reader, sets) && zs_reader_cluster (&reader);
+  ok = ok && zs_reader_apply_flags (&reader, &machine) && zs_reader_apply_sets (&reader, sets)
+       && zs_reader_cluster (&reader);
   if (!ok || zs_errors_count (errors) > before) {
     zs_scenario_free (reader.scenario);
     return NULL;

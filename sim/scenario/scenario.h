@@ -108,10 +108,10 @@ ZsScenario *zs_scenario_load (const char *path, const ZsScenarioFlags *flags, co
 ZsScenario *zs_scenario_read (const ZsNode *root, const char *file, const ZsScenarioFlags *flags,
                               const char *const *sets, ZsCatalogue *catalogue,
                               ZsErrors *errors) G_GNUC_WARN_UNUSED_RESULT;
-/* The machine alone: PATH holds a `cluster:` block, or is one (for `zerosim collective`).  The result has no
- * model and no training. */
-ZsScenario *zs_scenario_load_cluster (const char *path, const char *const *sets, ZsCatalogue *catalogue,
-                                      ZsErrors *errors) G_GNUC_WARN_UNUSED_RESULT;
+/* The machine alone: PATH holds a `cluster:` block, or is one (for `zerosim collective`); NULL: FLAGS and SETS say
+ * all of it.  FLAGS may be NULL; only those of the machine count.  The result has no model and no training. */
+ZsScenario *zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
+                                      ZsCatalogue *catalogue, ZsErrors *errors) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The full path of a setting that `--set` and sweeps may write short ("stage",
  * "zero_optimization.reduce_bucket_size", "micro_batch"); NULL and ERROR if there is none.  Free with

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-TESTS += tests/cli/options.sh tests/cli/replay.sh
-EXTRA_DIST += tests/cli/options.sh tests/cli/replay.sh
+TESTS += tests/cli/options.sh tests/cli/replay.sh tests/cli/topology.sh tests/cli/collective.sh
+EXTRA_DIST += tests/cli/options.sh tests/cli/replay.sh tests/cli/topology.sh tests/cli/collective.sh

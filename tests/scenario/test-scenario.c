@@ -461,8 +461,8 @@ a_cluster_alone_is_read (void)
       file_of (folder, "a.yaml", "gpu: h100\ngpus_per_node: 8\nfabric: nvswitch\n");
   g_autofree char *inside = file_of (folder, "b.yaml", "cluster: {gpu: h100, gpus_per_node: 4}\n");
   g_autoptr (ZsErrors) errors = zs_errors_new ();
-  g_autoptr (ZsScenario) a = zs_scenario_load_cluster (bare, NULL, catalogue, errors);
-  g_autoptr (ZsScenario) b = zs_scenario_load_cluster (inside, NULL, catalogue, errors);
+  g_autoptr (ZsScenario) a = zs_scenario_load_cluster (bare, NULL, NULL, catalogue, errors);
+  g_autoptr (ZsScenario) b = zs_scenario_load_cluster (inside, NULL, NULL, catalogue, errors);
 
   zs_errors_print (errors, "# ", stderr);
   CU_ASSERT_PTR_NOT_NULL_FATAL (a);
