@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "tests/tools/history.h"
+#include "tests/tools/plan-memory.h"
 #include "tests/tools/training.h"
 #include "tests/testing.h"
 
@@ -97,14 +98,27 @@ append (TestPhase *phase, char action, int64_t bytes, uint8_t stream, uint32_t l
 
 /* ---- traces ---- */
 
-typedef struct { char *name; int64_t end; } Mark;
+static void
+clear_mark (gpointer data)
+{
+  g_free (((TestMark *) data)->name);
+}
+
+GArray *
+test_marks_new (void)
+{
+  GArray *marks = g_array_new (FALSE, FALSE, sizeof (TestMark));
+
+  g_array_set_clear_func (marks, clear_mark);
+  return marks;
+}
 
 static GArray *
 read_marks (const char *id)
 {
   g_autofree char *path = testing_source_path ("tests/data/h200/trace_phases.tsv");
   g_autofree char *text = NULL;
-  GArray *marks = g_array_new (FALSE, FALSE, sizeof (Mark));
+  GArray *marks = test_marks_new ();
 
   if (!g_file_get_contents (path, &text, NULL, NULL))
     return marks;
@@ -113,7 +127,7 @@ read_marks (const char *id)
     g_auto (GStrv) fields = g_strsplit (*line, "\t", -1);
 
     if (g_strv_length (fields) >= 3 && strcmp (fields[0], id) == 0) {
-      Mark mark = { g_strdup (fields[1]), g_ascii_strtoll (fields[2], NULL, 10) };
+      TestMark mark = { g_strdup (fields[1]), g_ascii_strtoll (fields[2], NULL, 10) };
 
       g_array_append_val (marks, mark);
     }
@@ -130,11 +144,8 @@ end_phase (TestPhase *phase, Level *level)
 }
 
 TestHistory *
-test_history_of_trace (const char *id)
+test_history_read (const char *path, const GArray *marks)
 {
-  g_autofree char *relative = g_strdup_printf ("tests/data/h200/trace_%s.csv.gz", id);
-  g_autofree char *path = testing_source_path (relative);
-  g_autoptr (GArray) marks = read_marks (id);
   gzFile file = gzopen (path, "r");
   char line[256], action[32];
   Level level = { 0 };
@@ -144,16 +155,16 @@ test_history_of_trace (const char *id)
   if (file == NULL || marks->len == 0)
     return NULL;
   TestHistory *history = history_new ();
-  TestPhase *phase = add_phase (history, g_array_index (marks, Mark, 0).name);
+  TestPhase *phase = add_phase (history, g_array_index (marks, TestMark, 0).name);
   while (gzgets (file, line, sizeof line) != NULL) {
     long long address, bytes, stream, when;
 
     if (sscanf (line, "%31[^,],%lld,%lld,%lld,%lld", action, &address, &bytes, &stream, &when) != 5)
       continue;
-    while (at < marks->len && when > g_array_index (marks, Mark, at).end) {
+    while (at < marks->len && when > g_array_index (marks, TestMark, at).end) {
       end_phase (phase, &level);
       at++;
-      phase = add_phase (history, at < marks->len ? g_array_index (marks, Mark, at).name : "after");
+      phase = add_phase (history, at < marks->len ? g_array_index (marks, TestMark, at).name : "after");
     }
     char kind = strcmp (action, "alloc") == 0 ? 'a' : strcmp (action, "free_requested") == 0 ? 'f' : 0;
     if (kind == 0)
@@ -163,9 +174,17 @@ test_history_of_trace (const char *id)
   }
   end_phase (phase, &level);
   gzclose (file);
-  for (guint i = 0; i < marks->len; i++)
-    g_free (g_array_index (marks, Mark, i).name);
   return history;
+}
+
+TestHistory *
+test_history_of_trace (const char *id)
+{
+  g_autofree char *relative = g_strdup_printf ("tests/data/h200/trace_%s.csv.gz", id);
+  g_autofree char *path = testing_source_path (relative);
+  g_autoptr (GArray) marks = read_marks (id);
+
+  return test_history_read (path, marks);
 }
 
 /* ---- recorded small steps ---- */
@@ -239,24 +258,6 @@ test_history_of_step (const char *name, ZsTraining *ret_training)
 
 /* ---- plans ---- */
 
-static char *
-phase_name (const ZsInstruction *instruction, bool accumulates)
-{
-  unsigned step = instruction->id, micro = instruction->other;
-
-  (void) accumulates;
-  switch ((ZsPhase) instruction->kind) {
-  case ZS_PHASE_LOAD: return g_strdup ("model");
-  case ZS_PHASE_INIT: return g_strdup ("engine");
-  case ZS_PHASE_FORWARD: return g_strdup_printf ("s%um%u_fwd", step, micro);
-  case ZS_PHASE_BACKWARD: return g_strdup_printf ("s%um%u_bwd", step, micro);
-  case ZS_PHASE_OPTIMIZER: return g_strdup_printf ("s%u_step", step);
-  case ZS_PHASE_SAVE: return g_strdup ("save");
-  case ZS_N_PHASES: break;
-  }
-  return g_strdup ("?");
-}
-
 /* The life of tensors over chunks. */
 typedef struct {
   int64_t *bytes;
@@ -291,7 +292,7 @@ test_history_of_plan (ZsPlanner *planner)
       const ZsInstruction *instruction = &plan->code[i];
 
       if (instruction->op == ZS_OP_PHASE) {
-        g_autofree char *name = phase_name (instruction, false);
+        g_autofree char *name = test_phase_name (instruction);
         end_phase (phase, &level);
         phase = add_phase (history, name);
       } else if (instruction->op == ZS_OP_ALLOC) {

@@ -27,6 +27,11 @@ typedef struct {
 void test_history_free (TestHistory *history);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TestHistory, test_history_free)
 
+/* The end of a phase on a history's clock, microseconds. */
+typedef struct { char *name; int64_t end; } TestMark;
+GArray      *test_marks_new (void);   /* of TestMark, whose names go with it */
+/* A recording at PATH, cut at MARKS; NULL if there is none. */
+TestHistory *test_history_read (const char *path, const GArray *marks);
 /* tests/data/h200/trace_ID.csv.gz and trace_phases.tsv; NULL if there is none. */
 TestHistory *test_history_of_trace (const char *id);
 /* A case of tests/data/steps/micro-steps.tsv.gz; *RET_RUN is its configuration (owned). */

@@ -1,17 +1,13 @@
 /* memory-table.c: CSV of measured runs; running a plan without time.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "sim/memory/caching-allocator.h"
-#include "sim/memory/host-allocator.h"
 #include "tests/testing.h"
 #include "tests/tools/memory-table.h"
+#include "tests/tools/plan-memory.h"
 #include "tests/tools/training.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Of the H200 that was measured, as torch reports it. */
-#define TOTAL_MEMORY INT64_C (150109880320)
 
 static void
 free_row (gpointer data)
@@ -158,65 +154,6 @@ test_memory_rows (void)
 
 /* ---- a plan without time ---- */
 
-typedef struct {
-  ZsCachingAllocator *allocator;
-  ZsHostAllocator    *host;
-  ZsBlock           **blocks;
-  ZsHostBlock        *host_blocks;
-  uint32_t            room;
-} Memory;
-
-static void
-grow (Memory *memory, uint32_t id)
-{
-  if (id < memory->room)
-    return;
-  memory->room = MAX (1024, id * 2);
-  memory->blocks = g_renew (ZsBlock *, memory->blocks, memory->room);
-  memory->host_blocks = g_renew (ZsHostBlock, memory->host_blocks, memory->room);
-}
-
-static bool
-execute (Memory *memory, const ZsPlan *plan)
-{
-  for (int64_t i = 0; i < plan->n_code; i++) {
-    const ZsInstruction *instruction = &plan->code[i];
-    uint32_t id = instruction->id;
-
-    switch (instruction->op) {
-    case ZS_OP_ALLOC:
-      grow (memory, id);
-      memory->blocks[id] = zs_caching_allocator_malloc (memory->allocator, instruction->bytes,
-                                                        instruction->stream, instruction->kind,
-                                                        instruction->label);
-      if (memory->blocks[id] == NULL)
-        return false;
-      break;
-    case ZS_OP_FREE: zs_caching_allocator_free_block (memory->allocator, memory->blocks[id]); break;
-    case ZS_OP_RECORD_STREAM:
-      zs_caching_allocator_record_stream (memory->allocator, memory->blocks[id], instruction->stream);
-      break;
-    case ZS_OP_HOST_ALLOC:
-      grow (memory, id);
-      memory->host_blocks[id]
-        = zs_host_allocator_alloc (memory->host, instruction->bytes,
-                                   instruction->flags & ZS_FLAG_EXACT_PIN ? ZS_HOST_PINNED_EXACT
-                                   : instruction->flags & ZS_FLAG_PINNED  ? ZS_HOST_PINNED
-                                                                          : ZS_HOST_PAGEABLE);
-      break;
-    case ZS_OP_HOST_FREE: zs_host_allocator_release (memory->host, memory->host_blocks[id]); break;
-    case ZS_OP_EMPTY_CACHE: zs_caching_allocator_empty_cache (memory->allocator); break;
-    case ZS_OP_UNLESS_FREE:   /* 139 GiB: there was room */
-    case ZS_OP_UNLESS_OVERFLOW:
-      if (instruction->op == ZS_OP_UNLESS_FREE)
-        i += instruction->other;
-      break;
-    default: break;
-    }
-  }
-  return true;
-}
-
 /* The slot of the phase that PLAN begins with, or -1. */
 static int
 slot_of (const TestMemoryRow *row, const ZsPlan *plan)
@@ -238,25 +175,21 @@ bool
 test_memory_run (const TestMemoryRow *row, TestMemoryResult *ret_result)
 {
   ZsAllocConf conf = { 0 };
-  ZsAllocatorHost host = { 0 };
   g_autoptr (GError) error = NULL;
   const ZsPlan *plan;
 
   if (!test_training_is_simulated (&row->training)
       || !zs_alloc_conf_parse (row->alloc_conf, &conf, &error))
     return false;
-  g_autoptr (ZsCachingAllocator) allocator = zs_caching_allocator_new (&conf, TOTAL_MEMORY, &host);
+  g_autoptr (TestPlanMemory) memory = test_plan_memory_new (&conf, row->limit);
   g_autoptr (ZsPlanner) planner = zs_planner_new (&row->training, 0);
-  g_autoptr (ZsHostAllocator) pinning = zs_host_allocator_new ();
-  Memory memory = { .allocator = allocator, .host = pinning };
+  const ZsCachingAllocator *allocator = test_plan_memory_gpu (memory);
+  const ZsAllocatorCounters *counters = zs_caching_allocator_counters (allocator);
   bool fits = true;
 
-  zs_caching_allocator_set_limit (allocator, row->limit);
   *ret_result = (TestMemoryResult) { .train_allocated = 0 };
   while (fits && (plan = zs_planner_next (planner)) != NULL) {
-    zs_caching_allocator_reset_peaks (allocator);
-    fits = execute (&memory, plan);
-    const ZsAllocatorCounters *counters = zs_caching_allocator_counters (allocator);
+    fits = test_plan_memory_execute (memory, plan);
     int slot = slot_of (row, plan);
 
     if (plan->code[0].id > 0) {
@@ -272,9 +205,7 @@ test_memory_run (const TestMemoryRow *row, TestMemoryResult *ret_result)
   }
   if (!fits)
     ret_result->tried = zs_caching_allocator_failure (allocator)->segment;
-  ret_result->retries = zs_caching_allocator_counters (allocator)->num_alloc_retries;
-  ret_result->pinned = zs_host_allocator_counters (pinning)->pinned;
-  g_free (memory.blocks);
-  g_free (memory.host_blocks);
+  ret_result->retries = counters->num_alloc_retries;
+  ret_result->pinned = zs_host_allocator_counters (test_plan_memory_host (memory))->pinned;
   return fits;
 }

@@ -361,3 +361,105 @@ test_training_from_step (ZsTraining *training, json_t *run)
     step->lora.dtype = dtype_of (json_string_value (json_array_get (json_object_get (run, "lora"), 2)));
   step->cast_model = json_is_true (json_object_get (run, "cast"));
 }
+
+/* ---- tests/data/h200-more ---- */
+
+static bool
+is_true (json_t *object, const char *key)
+{
+  return json_is_true (json_object_get (object, key));
+}
+
+static void
+set_more_model (ZsTraining *training, json_t *model)
+{
+  const char *type = string (model, "model_type");
+
+  training->shape = (ZsModelShape) {
+    .hidden = integer (model, "hidden_size"), .intermediate = integer (model, "intermediate_size"),
+    .n_layers = integer (model, "num_hidden_layers"), .n_heads = integer (model, "num_attention_heads"),
+    .n_kv_heads = integer (model, "num_key_value_heads"), .vocabulary = integer (model, "vocab_size"),
+    .head_dim = integer (model, "head_dim"), .tied_embeddings = is_true (model, "tie_word_embeddings"),
+    .qkv_bias = strcmp (type, "qwen2") == 0, .qk_norm = strcmp (type, "qwen3") == 0,
+    .attention_bias_all = is_true (model, "attention_bias"), .mlp_bias = is_true (model, "mlp_bias"),
+  };
+}
+
+static void
+set_more_lora (ZsLora *lora, json_t *object)
+{
+  json_t *targets = json_object_get (object, "targets"), *target;
+  gsize i;
+
+  if (!json_is_object (object))
+    return;
+  lora->rank = integer (object, "r");
+  lora->dropout = json_number_value (json_object_get (object, "dropout"));
+  lora->dtype = is_true (object, "bf16") ? ZS_DTYPE_BF16 : ZS_DTYPE_FP32;
+  if (json_is_string (targets))
+    lora->targets = ZS_LINEAR_Q | ZS_LINEAR_K | ZS_LINEAR_V | ZS_LINEAR_O | ZS_LINEAR_GATE | ZS_LINEAR_UP
+                    | ZS_LINEAR_DOWN;
+  json_array_foreach (targets, i, target)
+    lora->targets |= targets_of (json_string_value (target));
+}
+
+static void
+set_more_fsdp (ZsTraining *training, json_t *object)
+{
+  ZsFsdpConfig *fsdp = &training->fsdp;
+  const char *reduce = string (object, "reduce");
+
+  fsdp->version = training->framework == ZS_FRAMEWORK_FSDP1 ? 1 : 2;
+  fsdp->reduce_dtype = *reduce != '\0' ? dtype_of (reduce) : ZS_DTYPE_FP32;
+  if (is_true (object, "pure"))
+    fsdp->parameter_dtype = fsdp->reduce_dtype = ZS_DTYPE_BF16;
+  if (json_is_false (json_object_get (object, "reshard"))
+      || strcmp (string (object, "strategy"), "SHARD_GRAD_OP") == 0)
+    fsdp->reshard_after_forward = false;
+  fsdp->cpu_offload = is_true (object, "offload");
+  fsdp->flat_optimizer = fsdp->version == 1 && !is_true (object, "orig");
+}
+
+void
+test_training_from_more (ZsTraining *training, json_t *run)
+{
+  static const struct { const char *name; ZsFramework framework; } FRAMEWORKS[] = {
+    { "plain", ZS_FRAMEWORK_SINGLE }, { "ddp", ZS_FRAMEWORK_DDP }, { "fsdp1", ZS_FRAMEWORK_FSDP1 },
+    { "fsdp2", ZS_FRAMEWORK_FSDP2 },
+  };
+  const char *backend = string (run, "backend"), *optimizer = string (run, "optimizer");
+  ZsStepShape *step = &training->step;
+
+  test_training_init (training);
+  for (gsize i = 0; i < G_N_ELEMENTS (FRAMEWORKS); i++)
+    if (strcmp (string (run, "framework"), FRAMEWORKS[i].name) == 0)
+      training->framework = FRAMEWORKS[i].framework;
+  set_more_model (training, json_object_get (run, "model"));
+  training->n_steps = (int) integer (run, "steps");
+  training->gradient_accumulation = (int) integer (run, "gas");
+  training->world = integer (run, "world");
+  step->micro_batch = integer (run, "batch");
+  step->sequence = integer (run, "seq");
+  step->dtype = dtype_of (string (run, "dtype"));
+  step->autocast = is_true (run, "autocast");
+  step->attention = strcmp (string (run, "attn"), "eager") == 0 ? ZS_ATTENTION_EAGER
+                    : strcmp (backend, "flash") == 0            ? ZS_ATTENTION_FLASH
+                    : strcmp (backend, "efficient") == 0        ? ZS_ATTENTION_EFFICIENT
+                    : strcmp (backend, "math") == 0
+                        || (step->dtype == ZS_DTYPE_FP32 && !step->autocast)
+                      ? ZS_ATTENTION_MATH
+                      : ZS_ATTENTION_CUDNN;
+  step->attention_mask = is_true (run, "mask");
+  set_checkpointing (training, string (run, "ckpt"));
+  step->keep_outputs = is_true (run, "keep");
+  step->optimizer = strcmp (optimizer, "foreach") == 0    ? ZS_OPTIMIZER_FOREACH
+                    : strcmp (optimizer, "for-loop") == 0 ? ZS_OPTIMIZER_FOR_LOOP
+                                                          : ZS_OPTIMIZER_FUSED;
+  training->fsdp.optimizer = step->optimizer;
+  set_more_fsdp (training, json_object_get (run, "fsdp"));
+  set_more_lora (&step->lora, json_object_get (run, "lora"));
+  test_training_finish (training);
+  step->clip = json_number_value (json_object_get (run, "clip")) > 0;
+  if (step->lora.rank > 0)
+    set_more_lora (&step->lora, json_object_get (run, "lora"));
+}

@@ -21,3 +21,5 @@ bool test_training_is_simulated (const ZsTraining *training);
 void test_training_from_json (ZsTraining *training, json_t *run);
 /* A configuration line of tests/data/steps. */
 void test_training_from_step (ZsTraining *training, json_t *run);
+/* A line of tests/data/h200-more/runs.jsonl. */
+void test_training_from_more (ZsTraining *training, json_t *run);
