@@ -30,4 +30,5 @@ include tests/check/local.mk
 include tests/calibrate/local.mk
 include tests/web/local.mk
 include tests/cli/local.mk
+include tests/docs/local.mk
 include tests/bench/local.mk

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+check_PROGRAMS += tests/docs/test-baseline
+TESTS += tests/docs/test-baseline
+tests_docs_test_baseline_SOURCES = tests/docs/test-baseline.c
+tests_docs_test_baseline_LDADD = $(TEST_LIBS)
+EXTRA_DIST += tests/docs/baseline.yaml
