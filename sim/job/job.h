@@ -25,6 +25,8 @@ typedef struct {
   int64_t      world;
   bool         synchronize_phases;   /* a device synchronisation around each phase, as the measured
                                         runs had; a real job has none */
+  int          empty_cache_steps;    /* torch.cuda.empty_cache () after every so many steps; 0: never */
+  bool         save;                 /* the model is saved after the last step */
 } ZsTraining;
 
 /* The plan of one rank, chunk by chunk. */
@@ -34,7 +36,7 @@ ZsPlanner *zs_planner_new  (const ZsTraining *training, int64_t rank) G_GNUC_WAR
 void       zs_planner_free (ZsPlanner *planner);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsPlanner, zs_planner_free)
 
-/* The next phase's instructions (load, init, then forward and backward per micro-step, optimizer);
+/* The next phase's instructions (load, init, then forward and backward per micro-step, optimizer; save);
  * NULL at the end.  The plan belongs to the planner and is valid until the next call. */
 const ZsPlan *zs_planner_next (ZsPlanner *planner);
 const ZsModel *zs_planner_model (const ZsPlanner *planner);

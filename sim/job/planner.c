@@ -7,7 +7,8 @@
 #include "sim/model/plain.h"
 #include "sim/zero/zero.h"
 
-typedef enum { STAGE_LOAD, STAGE_INIT, STAGE_FORWARD, STAGE_BACKWARD, STAGE_OPTIMIZER, STAGE_END } Stage;
+typedef enum { STAGE_LOAD, STAGE_INIT, STAGE_FORWARD, STAGE_BACKWARD, STAGE_OPTIMIZER, STAGE_SAVE,
+               STAGE_END } Stage;
 
 struct ZsPlanner {
   ZsTraining training;
@@ -142,7 +143,17 @@ emit (ZsPlanner *planner)
   case STAGE_OPTIMIZER:
     zs_plan_phase (plan, ZS_PHASE_OPTIMIZER, planner->step, 0, synchronize);
     planner->hooks->step (planner->hooks->self, plan, planner->step);
-    planner->stage = planner->step++ < training->n_steps ? STAGE_FORWARD : STAGE_END;
+    if (training->empty_cache_steps > 0 && planner->step % training->empty_cache_steps == 0)
+      zs_plan_empty_cache (plan);
+    planner->stage = planner->step++ < training->n_steps ? STAGE_FORWARD
+                     : training->save                    ? STAGE_SAVE
+                                                         : STAGE_END;
+    break;
+  case STAGE_SAVE:
+    zs_plan_phase (plan, ZS_PHASE_SAVE, training->n_steps, 0, synchronize);
+    if (planner->hooks->save != NULL)
+      planner->hooks->save (planner->hooks->self, plan);
+    planner->stage = STAGE_END;
     break;
   case STAGE_END:
     break;

@@ -10,10 +10,10 @@ typedef struct {
   int framework, dtype, attention;
   ZsVersion framework_version, torch_version, transformers_version;
   const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
-  int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit;
+  int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps;
   double clipping;
   bool reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize,
-    hugging_face;
+    hugging_face, save;
   const char *alloc_conf;
 } Values;
 
@@ -21,7 +21,7 @@ typedef struct {
 enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSPEED, MICRO_BATCH,
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
-       STEPS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, N_FIELDS };
+       STEPS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS, SAVE, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
@@ -79,6 +79,11 @@ static const ZsField FIELDS[N_FIELDS] = {
                     .help = "the GPU is drained around each phase, as by a profiler" },
   [HUGGING_FACE] = { ZS_FIELD ("hugging_face", BOOL, Values, hugging_face),
                      .help = "false: the program calls deepspeed.initialize () itself" },
+  [EMPTY_CACHE_STEPS] = { ZS_FIELD ("empty_cache_steps", INT, Values, empty_cache_steps), .min = 0,
+                          .max = 1 << 20,
+                          .help = "torch.cuda.empty_cache () after every so many steps; 0: never" },
+  [SAVE] = { ZS_FIELD ("save", BOOL, Values, save),
+             .help = "save the model's weights after the last step" },
 };
 
 void
@@ -415,6 +420,8 @@ zs_reader_training (ZsReader *reader)
   training->n_steps = (int)values.steps;
   training->gradient_accumulation = (int)values.accumulation;
   training->synchronize_phases = values.synchronize;
+  training->empty_cache_steps = (int)values.empty_cache_steps;
+  training->save = values.save;
   scenario->memory_limit_bytes = values.memory_limit;
   *step = (ZsStepShape){
     .micro_batch = values.micro_batch,
