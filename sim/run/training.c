@@ -58,6 +58,13 @@ one_plan (void *self G_GNUC_UNUSED, int64_t rank G_GNUC_UNUSED)
   return 0;
 }
 
+/* The first rank alone holds what is saved. */
+static int64_t
+writer_plan (void *self G_GNUC_UNUSED, int64_t rank)
+{
+  return rank > 0;
+}
+
 static int64_t
 own_plan (void *self G_GNUC_UNUSED, int64_t rank)
 {
@@ -126,7 +133,8 @@ zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions
   int64_t group = zs_training_group_ranks (training);
   Job job = { .training = training };
   ZsWork work = {
-    .self = &job, .open = open_planner, .plan_key = one_plan, .group_ranks = group,
+    .self = &job, .open = open_planner, .group_ranks = group,
+    .plan_key = training->save ? writer_plan : one_plan,
     .samples_per_rank = training->step.micro_batch * MAX (1, training->gradient_accumulation),
   };
 
@@ -138,8 +146,8 @@ zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions
     work.plan_size = own_size;
   } else if (training->framework == ZS_FRAMEWORK_FSDP1
              || training->framework == ZS_FRAMEWORK_FSDP2) {
-    work.plan_key = divides (&training->shape, group > 0 ? group : training->world) ? one_plan
-                                                                                    : NULL;
+    if (!divides (&training->shape, group > 0 ? group : training->world))
+      work.plan_key = NULL;
   }
   ZsResult *result = zs_run_work (&work, machine, options, error);
 

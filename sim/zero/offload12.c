@@ -211,9 +211,15 @@ zs_offload12_step (ZsStage12 *self, ZsPlan *plan)
                                               ZS_CATEGORY_OPTIMIZER, 0);
       zs_plan_cpu_task (plan, ZS_CPU_ZERO, 2 * self->state_bytes * elements);
     }
-    zs_plan_cpu_task (plan, self->config.optimizer == ZS_DS_OPTIMIZER_CPU_ADAM
-                              || self->config.optimizer == ZS_DS_OPTIMIZER_FUSED_ADAM
-                            ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, elements);
+    bool ours = self->config.optimizer == ZS_DS_OPTIMIZER_CPU_ADAM
+                || self->config.optimizer == ZS_DS_OPTIMIZER_FUSED_ADAM;
+    /* torch.optim.AdamW makes its denominator anew, unless it is the fused one */
+    ZsTensor denominator = ours || self->config.optimizer == ZS_DS_OPTIMIZER_TORCH_FUSED
+                             ? ZS_NO_TENSOR
+                             : zs_plan_host_alloc (plan, 4 * elements, ZS_CATEGORY_OFFLOAD, 0);
+
+    zs_plan_cpu_task (plan, ours ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, elements);
+    zs_plan_unref (plan, denominator);
     send_parameters (self, plan, g);
   }
   for (int32_t p = 0; p < self->model->n_parameters; p++) {   /* reset_cpu_buffers () */

@@ -135,7 +135,9 @@ zero3_offload_step (Zero3 *zero, ZsPlan *plan, int32_t number)
     zs_plan_cpu_task (plan, ZS_CPU_ZERO, 2 * n);
   }
   if (torch_adam) {
-    ZsTensor temporary = zs_plan_host_alloc (plan, 4 * n, ZS_CATEGORY_OFFLOAD, 0);
+    ZsTensor temporary = zero->config.optimizer == ZS_DS_OPTIMIZER_TORCH_FUSED
+                           ? ZS_NO_TENSOR   /* the others make their denominator anew */
+                           : zs_plan_host_alloc (plan, 4 * n, ZS_CATEGORY_OFFLOAD, 0);
 
     zs_plan_cpu_task (plan, ZS_CPU_ADAM_TORCH, n);
     zs_plan_unref (plan, temporary);

@@ -4,3 +4,5 @@ TESTS += tests/docs/test-baseline
 tests_docs_test_baseline_SOURCES = tests/docs/test-baseline.c
 tests_docs_test_baseline_LDADD = $(TEST_LIBS)
 EXTRA_DIST += tests/docs/baseline.yaml
+TESTS += tests/docs/folklore.sh
+EXTRA_DIST += tests/docs/folklore.sh tests/docs/folklore.json docs/folklore.md docs/folklore.zh.md tests/tools/make-folklore.py
