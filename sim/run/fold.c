@@ -336,6 +336,15 @@ zs_fold_ranks (Run *run)
   g_autofree uint64_t *colours = g_new0 (uint64_t, n);
   g_autofree int32_t *class_of = g_new0 (int32_t, n);
 
+  if (run->options->alone) {
+    run->ranks = g_new0 (Rank, 1);
+    run->n_ranks = run->n_plans = 1;
+    run->ranks[0].rank = MAX (0, run->options->report_rank);
+    run->ranks[0].members = g_memdup2 (&run->ranks[0].rank, sizeof (int64_t));
+    run->ranks[0].n_members = 1;
+    make_instances (run, class_of);
+    return;
+  }
   if (run->options->no_folding) {
     for (int64_t r = 0; r < n; r++)
       plans[r] = r;

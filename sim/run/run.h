@@ -55,6 +55,8 @@ typedef struct {
   bool no_folding;                 /* every rank is run by itself */
   int  max_plans;                  /* distinct plans to run at most; 0: 16.  fold.h says which */
   int64_t report_rank;             /* -1: the worst */
+  bool alone;                      /* only report_rank (or 0) is run, and its collectives wait for
+                                      nobody: as over PyTorch's fake process group */
   ZsAllocConf alloc_conf;
   int64_t memory_limit_bytes;      /* on reserved bytes; 0: none */
   ZsVersion torch;                 /* whose OOM text */

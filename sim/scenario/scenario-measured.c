@@ -100,6 +100,8 @@ zs_reader_measured (ZsReader *reader)
     { ZS_FIELD ("outcome", WORD, Values, measured.outcome), .words = outcomes,
       .word_values = outcome_values },
     { ZS_FIELD ("rank", INT, Values, measured.rank) },
+    { ZS_FIELD ("alone", BOOL, Values, measured.alone),
+      .help = "the rank ran without the others: PyTorch's fake process group" },
     { ZS_FIELD ("source", STRING, Values, measured.source) },
     { ZS_FIELD ("oom", MAPPING, Values, oom) },
     { ZS_FIELD ("phases", LIST, Values, phases) },

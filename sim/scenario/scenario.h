@@ -59,6 +59,7 @@ typedef struct {
   bool    any;                  /* there was a block */
   int     outcome;              /* ZsOutcome */
   int64_t rank;                 /* which one was measured */
+  bool    alone;                /* without the others (ZsRunOptions) */
   int64_t peak_allocated_bytes, peak_reserved_bytes, peak_device_bytes;
   int64_t host_pinned_bytes_per_rank, host_pinned_bytes;
   ZsTime  step_time;
