@@ -1,6 +1,6 @@
 /* kernel-time.c: a roofline with tiles and waves.  SPDX-License-Identifier: MIT
  *
- * Time of a kernel = fixed part + max (arithmetic, memory traffic).
+ * Time of a kernel = fixed part + the larger of arithmetic, memory traffic and instructions.
  *
  * Matrix products: the output is cut into tiles, one thread block each; the SMs take them in waves;
  * of the tile sizes (and cuts of the inner dimension) the fastest is taken, as cuBLAS's heuristics
@@ -8,11 +8,11 @@
  * products in the shapes of LLaMA measured on one H200 (torch 2.11): median error 2.9 %, 90 % within
  * 10.8 %; those below 20 us were bound by their launch when measured.
  *
- * Attention: useful (causal) operations at a fraction of the dense peak that grows with the sequence.
- * Constants: 215 runs of four back ends on the same H200: median 2-5 %, 90 % within 21 %.
+ * Attention: useful (causal) operations at a fraction of the dense peak, and terms for the kernels
+ * around it.  Constants: 215 runs of three back ends on the same H200.
  *
- * The rest: memory traffic at a fraction of the peak bandwidth by class of kernel, from the times of
- * single kernels on the same H200.
+ * The rest: memory traffic at a fraction of the peak bandwidth by class of kernel; kernels that read
+ * broadcast, strided or narrow operands one by one are bound by instructions instead.
  *
  * On other GPUs the fractions are scaled by what is known of the GPU (ZsGpu: matmul_efficiency,
  * memory_efficiency); the H200's are the reference.
@@ -26,6 +26,8 @@
 #include "sim/plan/kernel.h"
 
 /* The reference: one H200 SXM (specification 989 TFLOP/s dense bf16, 4.8 TB/s). */
+#define REFERENCE_PEAK      989.4e12
+#define REFERENCE_BANDWIDTH 4.8e12
 #define REFERENCE_MATMUL_EFFICIENCY 0.80   /* largest measured: 794 of 989 */
 #define REFERENCE_MEMORY_EFFICIENCY 0.90   /* copies of 1 GiB: 4.27 of 4.8 TB/s */
 
@@ -48,50 +50,83 @@ static const Tile TILES[] = {
 #define SPLIT_TRAFFIC    0.8
 static const double FORM_RATE[] = { 1.0, 0.971, 0.966 };   /* forward, dgrad, wgrad */
 
-/* Fractions of the dense peak that attention reaches on useful operations: e x S / (S + s0). */
+/* Attention: microseconds fixed + operations / rate + what grows with the elements of q (row sums, the
+ * accumulator of dq, dk and dv of all heads) + what grows with the sequence alone (the longest block).
+ * By head_dim: 128 and more, or less. */
 typedef struct {
-  double forward, forward_start, backward, backward_start;
-  double narrow;            /* factor for head_dim below 128 */
-  double forward_fixed, backward_fixed;
+  double rate;              /* of the dense peak, on useful (causal) operations */
+  double per_million;       /* us per million elements of q */
+  double per_position;      /* us per thousand positions */
+  double fixed;             /* us */
 } AttentionRate;
 
-static const AttentionRate ATTENTION_RATES[ZS_N_ATTENTIONS] = {
-  [ZS_ATTENTION_EAGER]     = { 0.021, 1320, 0.012, 722, 0.8, 9e-6, 9e-6 },   /* not used: own kernels */
-  [ZS_ATTENTION_CUDNN]     = { 0.66, 300, 0.52, 700, 0.78, 8e-6, 25e-6 },
-  [ZS_ATTENTION_FLASH]     = { 0.345, 430, 0.30, 900, 0.95, 8e-6, 30e-6 },
-  [ZS_ATTENTION_EFFICIENT] = { 0.171, 635, 0.134, 600, 0.79, 6e-6, 15e-6 },
-  [ZS_ATTENTION_MATH]      = { 0.0104, 300, 0.0233, 600, 0.8, 20e-6, 20e-6 },
+/* [backend][backward][narrow] */
+static const AttentionRate ATTENTION_RATES[ZS_N_ATTENTIONS][2][2] = {
+  [ZS_ATTENTION_CUDNN] = { { { 0.616, 0.41, 0, 18 }, { 0.445, 0, 0, 17 } },
+                           { { 0.542, 5.4, 0, 55 }, { 0.420, 8.2, 0, 35 } } },
+  [ZS_ATTENTION_FLASH] = { { { 0.310, 0, 13.5, 14 }, { 0.264, 0, 1.6, 16 } },
+                           { { 0.284, 8.1, 0, 90 }, { 0.254, 13.0, 0, 60 } } },
+  [ZS_ATTENTION_EFFICIENT] = { { { 0.161, 0, 18.0, 12 }, { 0.137, 0, 18.0, 12 } },
+                               { { 0.122, 0, 86.0, 47 }, { 0.104, 0, 86.0, 47 } } },
+  /* these two are made of products and element-wise kernels of their own */
+  [ZS_ATTENTION_EAGER] = { { { 0.0104, 0, 0, 20 }, { 0.0083, 0, 0, 20 } },
+                           { { 0.0233, 0, 0, 20 }, { 0.0186, 0, 0, 20 } } },
+  [ZS_ATTENTION_MATH] = { { { 0.0104, 0, 0, 20 }, { 0.0083, 0, 0, 20 } },
+                          { { 0.0233, 0, 0, 20 }, { 0.0186, 0, 0, 20 } } },
 };
 /* On Ampere and Ada the flash back end is at home (FlashAttention-2 was written for Ampere):
  * 145-175 forward and 120-150 backward useful causal TFLOP/s of the A100's 312 (SimuMax). */
-#define FLASH_AMPERE_FORWARD  0.54
-#define FLASH_AMPERE_BACKWARD 0.44
+#define FLASH_AMPERE_FORWARD  0.56
+#define FLASH_AMPERE_BACKWARD 0.46
 
-/* Fractions of peak bandwidth by class, and the fixed part. */
+/* Memory-bound kernels: fixed + bytes / (fraction x bandwidth).  Source of these and of the costs by
+ * element below: every kernel of training steps of three LLaMA shapes (T = 1024 to 4096, h = 2048 and
+ * 4096), profiled on one H200, torch 2.11; a kernel with its gap to the next. */
 typedef struct {
   double fraction;
+  double fixed;             /* us */
 } TrafficRate;
 
+#define KERNEL_FIXED 1.7    /* us: a gap of 1.3 between kernels of a stream, and the ramp */
+
 static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
-  [ZS_KERNEL_ELEMENTWISE]        = { 0.88 },   /* adds 4.24, mul in place 4.22 TB/s */
-  [ZS_KERNEL_CAST]               = { 0.42 },   /* bf16 to fp32: 1.93-2.16 TB/s; see below for down */
-  [ZS_KERNEL_BROADCAST]          = { 0.38 },   /* 1.3-2.6 TB/s: strided rotary, weight of a norm */
-  [ZS_KERNEL_REDUCE_ROWS]        = { 0.39 },   /* mean over h: 1.86 TB/s */
-  [ZS_KERNEL_REDUCE_COLUMNS]     = { 0.30 },
-  [ZS_KERNEL_SOFTMAX]            = { 0.48 },   /* cross entropy 2.0-2.47 TB/s */
-  [ZS_KERNEL_FILL]               = { 0.70 },   /* 3.35 TB/s */
-  [ZS_KERNEL_COPY]               = { 0.89 },
-  [ZS_KERNEL_EMBEDDING]          = { 0.50 },
-  [ZS_KERNEL_EMBEDDING_BACKWARD] = { 0.30 },
-  [ZS_KERNEL_ADAM_FUSED]         = { 0.72 },   /* 3.46 TB/s in fp32 */
-  [ZS_KERNEL_ADAM_FOREACH]       = { 0.266 },  /* 1.276 TB/s counted on 28 B per parameter */
-  [ZS_KERNEL_NORM]               = { 0.90 },
-  [ZS_KERNEL_TINY]               = { 0.88 },
+  [ZS_KERNEL_ELEMENTWISE]        = { 0.89, KERNEL_FIXED },   /* 4.0-4.5 TB/s */
+  [ZS_KERNEL_CAST]               = { 0.90, KERNEL_FIXED },   /* to 16 bit: 4.2-4.4 TB/s; from: below */
+  [ZS_KERNEL_BROADCAST]          = { 0.88, KERNEL_FIXED },
+  [ZS_KERNEL_CONCATENATE]        = { 0.88, KERNEL_FIXED },
+  [ZS_KERNEL_REDUCE_ROWS]        = { 0.85, 7.0 },            /* 16.8 and 33.5 MB: 12-22 us; 8.4 MB: 6 */
+  [ZS_KERNEL_REDUCE_COLUMNS]     = { 0.30, KERNEL_FIXED },   /* 16.8 MB in 13 us */
+  [ZS_KERNEL_SOFTMAX]            = { 0.47, KERNEL_FIXED },   /* forward: 2.1-2.45 TB/s; back: below */
+  [ZS_KERNEL_FILL]               = { 0.70, KERNEL_FIXED },   /* of 16 bit: 3.37 TB/s; of fp32: below */
+  [ZS_KERNEL_COPY]               = { 0.88, KERNEL_FIXED },   /* 4.27 TB/s; torch.cat of rows 3.9 */
+  [ZS_KERNEL_EMBEDDING]          = { 0.60, KERNEL_FIXED },
+  [ZS_KERNEL_EMBEDDING_BACKWARD] = { 0.60, 17.0 },
+  [ZS_KERNEL_ADAM_FUSED]         = { 0.72, 20.0 },           /* fp32: 3.46 TB/s; several launches */
+  [ZS_KERNEL_ADAM_FOREACH]       = { 0.266, 20.0 },          /* 1.276 TB/s on 28 B per parameter */
+  [ZS_KERNEL_NORM]               = { 0.89, KERNEL_FIXED },   /* 4.3 TB/s */
+  [ZS_KERNEL_TINY]               = { 0.88, KERNEL_FIXED },
 };
-#define CAST_DOWN_RATE  0.89     /* fp32 to bf16: 4.2-4.37 TB/s */
-#define TRAFFIC_FIXED   2.0e-6   /* ramp of a kernel: 16 MiB copied in 6.6 us less its traffic */
-#define ADAM_FIXED      20e-6    /* several multi-tensor launches */
-#define TINY_TIME       1.6e-6   /* 0.84 us back to back in a graph; gaps between eager ones */
+#define SOFTMAX_BACK_FRACTION  0.60   /* three operands of 4 bytes: 2.8-3.0 TB/s */
+#define FILL_WIDE_FRACTION     0.96   /* fp32: 4.6-4.7 TB/s */
+#define ADAM_NARROW_FRACTION   0.56   /* 16-bit parameters and states: 2.65-2.79 TB/s */
+
+/* Kernels that load one element at a time and compute its address are bound by instructions: ps per
+ * element on the H200 (132 SMs at 1.98 GHz). */
+#define BROADCAST_ELEMENT   2.0    /* 2.2-3.5 ps in all, more with more operands: ... */
+#define BROADCAST_BYTE      0.15   /* ... per byte of an element's operands */
+#define CONCATENATE_ELEMENT 4.4    /* 4.3-4.5 */
+#define CAST_UP_ELEMENT     2.85   /* bf16 to fp32, also of bool: 2.7-3.0 (2.0-2.1 TB/s) */
+#define CAST_DOUBLE_ELEMENT 4.0    /* to fp64 */
+#define REFERENCE_ISSUE     (132 * 1.98e9)
+
+/* embedding_dense_backward: up to 3072 tokens one kernel walks over all of them; more are sorted.
+ * 45-130 us at 512 and 2048 tokens, 193 us at 4096 x 2048, 590 us at 8192 x 4096. */
+#define EMBEDDING_SORTED_FROM 3073
+#define EMBEDDING_TOKEN       0.050   /* us */
+#define EMBEDDING_SORT        70.0    /* us: twelve kernels of sort and scan */
+#define EMBEDDING_ELEMENT     16.0    /* ps: fp32 sums of pieces and their joining */
+
+#define TINY_TIME       2.3e-6   /* 0.8-1.3 us and the gap */
 
 static double
 dense_peak (const ZsGpu *gpu, const ZsKernel *kernel)
@@ -172,38 +207,81 @@ matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double *ret_blocks)
   return seconds * (1 + POWER_LOSS * CLAMP (decades, 0.0, 1.0)) + MATMUL_FIXED;
 }
 
+/* Instructions per second, as SMs x clock, where the reference is 1.  The clock follows from the
+ * fp32 rate: 64 lanes per SM on Volta, Turing and GA100, else 128 (CUDA C programming guide). */
+static double
+issue_scale (const ZsGpu *gpu)
+{
+  double lanes = gpu->compute_capability > 0 && gpu->compute_capability <= 80 ? 64 : 128;
+
+  if (gpu->fp32_flops <= 0 || gpu->sm_count <= 0)
+    return 1;
+  return gpu->fp32_flops / (2 * lanes) / REFERENCE_ISSUE;
+}
+
 static double
 attention_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
 {
-  bool forward = kernel->kind == ZS_KERNEL_ATTENTION_FORWARD;
+  bool backward = kernel->kind == ZS_KERNEL_ATTENTION_BACKWARD;
   int backend = MIN (kernel->form, ZS_N_ATTENTIONS - 1);
-  const AttentionRate *rate = &ATTENTION_RATES[backend];
-  double start = forward ? rate->forward_start : rate->backward_start;
-  double fraction = forward ? rate->forward : rate->backward;
-  double sequence = (double) MAX (kernel->n, 1);
+  const AttentionRate *rate = &ATTENTION_RATES[backend][backward][kernel->k < 128];
+  double fraction = rate->rate, position = rate->per_position;
+  double q = (double) kernel->m * kernel->heads * (double) kernel->n * (double) kernel->k;
+  double compute = dense_peak (gpu, kernel) * matmul_scale (gpu);
+  double bandwidth = (double) gpu->memory_rate * memory_scale (gpu);
 
   if (backend == ZS_ATTENTION_FLASH && gpu->compute_capability < 90) {
-    fraction = forward ? FLASH_AMPERE_FORWARD : FLASH_AMPERE_BACKWARD;
-    start = forward ? 300 : 600;
+    fraction = backward ? FLASH_AMPERE_BACKWARD : FLASH_AMPERE_FORWARD;
+    position = 0;
   }
-  if (kernel->k < 128)
-    fraction *= rate->narrow;
-  return kernel->flops / (dense_peak (gpu, kernel) * fraction * matmul_scale (gpu))
-         * (sequence + start) / sequence + (forward ? rate->forward_fixed : rate->backward_fixed);
+  return kernel->flops / (compute * fraction)
+         + position * 1e-9 * (double) kernel->n * REFERENCE_PEAK / compute
+         + rate->per_million * 1e-12 * q * REFERENCE_BANDWIDTH / bandwidth + rate->fixed * 1e-6;
+}
+
+/* Picoseconds per element where instructions may bind; 0: they do not. */
+static double
+element_cost (const ZsKernel *kernel)
+{
+  double width = kernel->n > 0 ? (double) kernel->bytes / (double) kernel->n : 0;
+
+  switch (kernel->kind) {
+  case ZS_KERNEL_BROADCAST:
+    return BROADCAST_ELEMENT + BROADCAST_BYTE * width;
+  case ZS_KERNEL_CONCATENATE:
+    return CONCATENATE_ELEMENT;
+  case ZS_KERNEL_CAST:
+    return kernel->element_bytes >= 4 ? 0 : width > 8 ? CAST_DOUBLE_ELEMENT : CAST_UP_ELEMENT;
+  default:
+    return 0;
+  }
 }
 
 static double
 traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
 {
-  double fraction = TRAFFIC_RATES[MIN (kernel->kind, ZS_N_KERNELS - 1)].fraction;
-  bool adam = kernel->kind == ZS_KERNEL_ADAM_FUSED || kernel->kind == ZS_KERNEL_ADAM_FOREACH;
+  const TrafficRate *rate = &TRAFFIC_RATES[MIN (kernel->kind, ZS_N_KERNELS - 1)];
+  double fraction = rate->fraction, n = (double) kernel->n;
 
-  if (kernel->kind == ZS_KERNEL_CAST && kernel->element_bytes == 4)
-    fraction = CAST_DOWN_RATE;
-  if (fraction <= 0)
-    fraction = 0.5;
-  return (double) kernel->bytes / ((double) gpu->memory_rate * fraction * memory_scale (gpu))
-         + (adam ? ADAM_FIXED : TRAFFIC_FIXED);
+  if (kernel->kind == ZS_KERNEL_SOFTMAX && kernel->bytes > 8 * kernel->n)
+    fraction = SOFTMAX_BACK_FRACTION;
+  else if (kernel->kind == ZS_KERNEL_FILL && kernel->element_bytes == 4)
+    fraction = FILL_WIDE_FRACTION;
+  else if (kernel->kind == ZS_KERNEL_ADAM_FUSED && kernel->element_bytes == 2)
+    fraction = ADAM_NARROW_FRACTION;
+  double bandwidth = (double) gpu->memory_rate * memory_scale (gpu);
+  double traffic = (double) kernel->bytes / (bandwidth * (fraction > 0 ? fraction : 0.5));
+
+  if (kernel->kind == ZS_KERNEL_EMBEDDING_BACKWARD) {
+    double slower = REFERENCE_BANDWIDTH / bandwidth;
+
+    return kernel->m < EMBEDDING_SORTED_FROM
+             ? (rate->fixed + EMBEDDING_TOKEN * (double) kernel->m * slower) * 1e-6
+             : (EMBEDDING_SORT + EMBEDDING_ELEMENT * 1e-6 * n * slower) * 1e-6;
+  }
+  double issue = element_cost (kernel) * 1e-12 * n / issue_scale (gpu);
+
+  return MAX (traffic, issue) + rate->fixed * 1e-6;
 }
 
 ZsTime

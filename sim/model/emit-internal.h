@@ -98,6 +98,7 @@ struct ZsEmitter {
   /* what runs now */
   bool no_grad;        /* reentrant checkpointing's forward */
   bool keep;           /* saved tensors are held */
+  int64_t n_saved;     /* tensors that autograd has saved, since a checkpoint began */
   bool recompute;      /* inside backward */
   bool popped;         /* backward of a layer recomputed without reentrance: a saved tensor is handed over
                           to the node, which drops it before it returns */
@@ -129,7 +130,8 @@ struct ZsEmitter {
       table_product, pad, logits_up, log_softmax, nll, shift, repeat, scores, scores_scale, scores_mask,
       scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill;
     uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
-      rotary_copy_q, back_add_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k, back_add_k,
+      rotary_copy_q, back_add_q, back_join_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k,
+      back_add_k, back_join_k,
       attention_back, q_copy, k_copy, q_cast_back, k_cast_back, stream_cast_back, rotary_cast_q,
       rotary_cast_k, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits, shift_back,
       embedding_fill, embedding_back, embedding_sort, embedding_add, back_tiny, head_reduce,
@@ -193,6 +195,7 @@ zs_release (ZsEmitter *e, ZsTensor *slot)
 static inline ZsTensor
 zs_save (ZsEmitter *e, ZsTensor tensor, bool needed)
 {
+  e->n_saved += needed;
   return e->keep && needed ? zs_plan_ref (e->plan, tensor) : ZS_NO_TENSOR;
 }
 

@@ -70,7 +70,7 @@ add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
   kind->weight_bytes = columns * a;
   kind->buffer_bytes = zs_column_sum_buffer (rows, columns, (int) a, e->shape.sm_count,
                                              &kind->semaphore_bytes);
-  kind->up = forward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm.to fp32");
+  kind->up = forward (e, ZS_KERNEL_CAST, n, n * (a + 4), a, "rmsnorm.to fp32");
   kind->square = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 8, 4, "rmsnorm.pow");
   kind->mean = forward (e, ZS_KERNEL_REDUCE_ROWS, n, n * 4, 4, "rmsnorm.mean");
   kind->epsilon = forward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm.add eps");
@@ -81,7 +81,7 @@ add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
   kind->weight_dx = backward (e, ZS_KERNEL_BROADCAST, n, n * 2 * a, a, "rmsnorm backward.weight");
   kind->weight_dw = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "rmsnorm backward.weight product");
   kind->sum_dw = backward (e, ZS_KERNEL_REDUCE_COLUMNS, n, n * a, a, "rmsnorm backward.weight sum");
-  kind->cast_up = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm backward.to fp32");
+  kind->cast_up = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), a, "rmsnorm backward.to fp32");
   kind->multiply = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.product");
   kind->row_sum = backward (e, ZS_KERNEL_REDUCE_ROWS, n, n * 4, 4, "rmsnorm backward.row sum");
   kind->row_power = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.pow");
@@ -110,21 +110,21 @@ add_adapter (ZsEmitter *e, ZsLinearKind *kind)
   kind->cast_a = forward (e, ZS_KERNEL_CAST, in * r, in * r * (own + b), own, "autocast.lora_A");
   kind->cast_b = forward (e, ZS_KERNEL_CAST, out * r, out * r * (own + b), own, "autocast.lora_B");
   kind->cast_a_x = forward (e, ZS_KERNEL_CAST, t * in, t * in * (own + b), own, "autocast.input");
-  kind->cast_a_back = backward (e, ZS_KERNEL_CAST, in * r, in * r * (own + b), own, "autocast backward.lora_A");
-  kind->cast_b_back = backward (e, ZS_KERNEL_CAST, out * r, out * r * (own + b), own, "autocast backward.lora_B");
-  kind->cast_a_x_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (own + b), own, "autocast backward.input");
+  kind->cast_a_back = backward (e, ZS_KERNEL_CAST, in * r, in * r * (own + b), b, "autocast backward.lora_A");
+  kind->cast_b_back = backward (e, ZS_KERNEL_CAST, out * r, out * r * (own + b), b, "autocast backward.lora_B");
+  kind->cast_a_x_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (own + b), b, "autocast backward.input");
   kind->a_out_bytes = t * r * b;
   kind->b_out_bytes = t * out * b;
   kind->a_weight_bytes = in * r * b;
   kind->b_weight_bytes = out * r * b;
-  kind->cast_in = forward (e, ZS_KERNEL_CAST, t * in, t * in * (a + b), b, "lora.to adapter");
+  kind->cast_in = forward (e, ZS_KERNEL_CAST, t * in, t * in * (a + b), a, "lora.to adapter");
   kind->drop = forward (e, ZS_KERNEL_ELEMENTWISE, t * in, t * in * (2 * b + 1), b, "lora.dropout");
   kind->a = forward_product (e, t, r, in, b, "lora_A");
   kind->b = forward_product (e, t, out, r, b, "lora_B");
   kind->scale = forward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * 2 * b, b, "lora.scale");
   kind->add = forward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * (a + 2 * b), b, "lora.add");
   kind->cast_out = forward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora.to base");
-  kind->cast_back = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora backward.to adapter");
+  kind->cast_back = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), a, "lora backward.to adapter");
   kind->cast_base = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora backward.to base");
   kind->scale_back = backward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * 2 * b, b, "lora backward.scale");
   kind->b_wgrad = enter (e, product (out, r, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dW"));
@@ -160,9 +160,9 @@ add_linear (ZsEmitter *e, int which, ZsWhat what, const char *name, int64_t in, 
   kind->wide_bias_bytes = out * e->stream;
   kind->cast_weight = forward (e, ZS_KERNEL_CAST, in * out, in * out * (a + e->stream), 4, "autocast.weight");
   kind->cast_x = forward (e, ZS_KERNEL_CAST, t * in, t * in * (a + e->stream), 4, "autocast.input");
-  kind->cast_x_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (a + e->stream), 4,
+  kind->cast_x_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (a + e->stream), a,
                                 "autocast backward.input");
-  kind->cast_weight_back = backward (e, ZS_KERNEL_CAST, in * out, in * out * (a + e->stream), 4,
+  kind->cast_weight_back = backward (e, ZS_KERNEL_CAST, in * out, in * out * (a + e->stream), a,
                                      "autocast backward.weight");
   kind->cast_bias_back = backward (e, ZS_KERNEL_TINY, out, out * (a + e->stream), 4, "autocast backward.bias");
   kind->bias_bytes = out * a;
@@ -203,22 +203,24 @@ add_rotary (ZsEmitter *e)
 
   e->k.rotary_mul_q = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "rotary.mul");
   e->k.rotary_half_q = forward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary.neg");
-  e->k.rotary_cat_q = forward (e, ZS_KERNEL_COPY, q, q * 2 * a, a, "rotary.cat");
+  e->k.rotary_cat_q = forward (e, ZS_KERNEL_CONCATENATE, q, q * 2 * a, a, "rotary.cat");
   e->k.rotary_add_q = forward (e, ZS_KERNEL_BROADCAST, q, q * 3 * a, a, "rotary.add");
   e->k.rotary_mul_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "rotary.mul");
   e->k.rotary_half_k = forward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary.neg");
-  e->k.rotary_cat_k = forward (e, ZS_KERNEL_COPY, kv, kv * 2 * a, a, "rotary.cat");
+  e->k.rotary_cat_k = forward (e, ZS_KERNEL_CONCATENATE, kv, kv * 2 * a, a, "rotary.cat");
   e->k.rotary_add_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 3 * a, a, "rotary.add");
   e->k.back_mul_q = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "rotary backward.mul");
   e->k.back_half_q = backward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary backward.neg");
   e->k.rotary_fill_q = backward (e, ZS_KERNEL_FILL, q, q * a, a, "rotary backward.fill");
   e->k.rotary_copy_q = backward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary backward.copy");
   e->k.back_add_q = backward (e, ZS_KERNEL_ELEMENTWISE, q, q * 3 * a, a, "rotary backward.add");
+  e->k.back_join_q = backward (e, ZS_KERNEL_BROADCAST, q, q * 3 * a, a, "rotary backward.add");
   e->k.back_mul_k = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "rotary backward.mul");
   e->k.back_half_k = backward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary backward.neg");
   e->k.rotary_fill_k = backward (e, ZS_KERNEL_FILL, kv, kv * a, a, "rotary backward.fill");
   e->k.rotary_copy_k = backward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary backward.copy");
   e->k.back_add_k = backward (e, ZS_KERNEL_ELEMENTWISE, kv, kv * 3 * a, a, "rotary backward.add");
+  e->k.back_join_k = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 3 * a, a, "rotary backward.add");
   e->k.q_copy = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "q.contiguous");
   e->k.k_copy = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "k.contiguous");
   e->k.repeat = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "repeat_kv");
@@ -226,8 +228,8 @@ add_rotary (ZsEmitter *e)
   int64_t w = e->stream;
   e->k.q_cast = forward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "autocast.q");
   e->k.k_cast = forward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "autocast.k");
-  e->k.q_cast_back = backward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "autocast backward.q");
-  e->k.k_cast_back = backward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "autocast backward.k");
+  e->k.q_cast_back = backward (e, ZS_KERNEL_CAST, q, q * (a + w), a, "autocast backward.q");
+  e->k.k_cast_back = backward (e, ZS_KERNEL_CAST, kv, kv * (a + w), a, "autocast backward.k");
   e->k.rotary_cast_q = backward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "rotary backward.cast");
   e->k.rotary_cast_k = backward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "rotary backward.cast");
   e->k.table = forward (e, ZS_KERNEL_TINY, table, table * 8, 4, "rotary tables");
@@ -268,11 +270,11 @@ add_attention (ZsEmitter *e)
   e->k.context_wgrad = enter (e, product (rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
   e->k.scores_scale = forward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores.scale");
   e->k.scores_mask = forward (e, ZS_KERNEL_BROADCAST, scores, scores * 2 * a, a, "scores.mask");
-  e->k.scores_up = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores.to fp32");
+  e->k.scores_up = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), a, "scores.to fp32");
   e->k.softmax = forward (e, ZS_KERNEL_SOFTMAX, scores, scores * 8, 4, "softmax");
   e->k.scores_down = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores.to 16 bit");
   e->k.context_copy = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "context.contiguous");
-  e->k.scores_cast = backward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores backward.cast");
+  e->k.scores_cast = backward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), a, "scores backward.cast");
   e->k.softmax_back = backward (e, ZS_KERNEL_SOFTMAX, scores, scores * 12, 4, "softmax backward");
   e->k.back_scores_scale = backward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores backward.scale");
   e->k.back_context_copy = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "context backward.contiguous");
@@ -299,7 +301,7 @@ add_rest (ZsEmitter *e)
   e->k.tiny = forward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
   e->k.back_tiny = backward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
   e->k.pad = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 16, 4, "labels.pad");
-  e->k.logits_up = forward (e, ZS_KERNEL_CAST, v, v * (a + 4), 4, "logits.to fp32");
+  e->k.logits_up = forward (e, ZS_KERNEL_CAST, v, v * (a + 4), a, "logits.to fp32");
   e->k.log_softmax = forward (e, ZS_KERNEL_SOFTMAX, v, v * 8, 4, "log_softmax");
   e->k.nll = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss");
   e->k.shift = forward (e, ZS_KERNEL_COPY, v, v * 8, 4, "logits.shift");
@@ -310,7 +312,10 @@ add_rest (ZsEmitter *e)
   e->k.logits_down = backward (e, ZS_KERNEL_CAST, v, v * (a + 4), 4, "logits backward.to 16 bit");
   e->k.scale_logits = backward (e, ZS_KERNEL_ELEMENTWISE, v, 2 * v * a, a, "logits backward.scale");
   e->k.embedding_fill = backward (e, ZS_KERNEL_FILL, table, table * a, a, "embedding backward.fill");
-  e->k.embedding_back = backward (e, ZS_KERNEL_EMBEDDING_BACKWARD, n, n * 3 * a, a, "embedding backward");
+  e->k.embedding_back = enter (e, (ZsKernel) { .kind = ZS_KERNEL_EMBEDDING_BACKWARD,
+                                               .launch = ZS_LAUNCH_AUTOGRAD, .element_bytes = (uint8_t) a,
+                                               .m = e->tokens, .n = n, .bytes = n * 3 * a,
+                                               .flops = (double) n, .name = "embedding backward" });
   e->k.embedding_sort = backward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 32, 4, "embedding backward.sort");
   e->k.embedding_add = backward (e, ZS_KERNEL_ELEMENTWISE, table, table * 3 * a, a, "tied gradients");
 }

@@ -109,6 +109,7 @@ zs_rotary_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient)
   uint32_t fill = which == 0 ? e->k.rotary_fill_q : e->k.rotary_fill_k;
   uint32_t copy = which == 0 ? e->k.rotary_copy_q : e->k.rotary_copy_k;
   uint32_t add = which == 0 ? e->k.back_add_q : e->k.back_add_k;
+  uint32_t join = which == 0 ? e->k.back_join_q : e->k.back_join_k;   /* of two layouts */
 
   ZsTensor crossed = turn_back (e, which, mul);
   zs_release (e, &layer->sin[which]);
@@ -127,7 +128,7 @@ zs_rotary_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient)
   ZsTensor direct = turn_back (e, which, mul);
   zs_drop (e, gradient);
   zs_release (e, &layer->cos[which]);
-  zs_run_back (e, add);
+  zs_run_back (e, join);
   zs_drop (e, direct);
   return result;
 }

@@ -12,14 +12,15 @@ typedef enum {
   ZS_KERNEL_ATTENTION_BACKWARD,
   ZS_KERNEL_ELEMENTWISE, /* bytes read + written, contiguous, vectorised */
   ZS_KERNEL_CAST,        /* dtype conversion */
-  ZS_KERNEL_BROADCAST,   /* elementwise with a broadcast or strided operand */
+  ZS_KERNEL_BROADCAST,   /* elementwise with a broadcast or strided operand: n elements written */
+  ZS_KERNEL_CONCATENATE, /* torch.cat of strided operands along the last dimension: n elements */
   ZS_KERNEL_REDUCE_ROWS, /* sum, mean, norm over the last dimension */
   ZS_KERNEL_REDUCE_COLUMNS, /* sum over tokens: gradients of norm weights */
   ZS_KERNEL_SOFTMAX,     /* softmax, log-softmax and their backward, loss kernels */
   ZS_KERNEL_FILL,        /* memset */
   ZS_KERNEL_COPY,        /* device to device */
   ZS_KERNEL_EMBEDDING,   /* gather of rows */
-  ZS_KERNEL_EMBEDDING_BACKWARD,
+  ZS_KERNEL_EMBEDDING_BACKWARD,   /* m: tokens; n: elements of the incoming gradient */
   ZS_KERNEL_ADAM_FUSED,  /* elements = n; bytes of traffic */
   ZS_KERNEL_ADAM_FOREACH,
   ZS_KERNEL_NORM,        /* 2-norm over all elements */

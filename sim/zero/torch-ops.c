@@ -25,7 +25,7 @@ zs_torch_copy (ZsPlan *plan, ZsWorkClass work, int64_t elements, int from_bytes,
                const char *name)
 {
   zs_torch_launch (plan, from_bytes == to_bytes ? ZS_KERNEL_COPY : ZS_KERNEL_CAST, work, elements,
-                   MIN (from_bytes, to_bytes), elements * (from_bytes + to_bytes), name);
+                   from_bytes, elements * (from_bytes + to_bytes), name);
 }
 
 static int

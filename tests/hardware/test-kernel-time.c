@@ -141,7 +141,7 @@ costs_grow_with_size (void)
   CU_ASSERT_EQUAL (zs_cpu_task_time (&host, ZS_CPU_ADAM, 30000000, 1, &traffic) / ZS_MILLISECOND, 40);
   CU_ASSERT_EQUAL (traffic, 28 * 30000000);
   host.speed = 2.0;
-  CU_ASSERT_EQUAL (zs_launch_cost (&host, ZS_LAUNCH_LINEAR), 8 * ZS_MICROSECOND);
+  CU_ASSERT_EQUAL (zs_launch_cost (&host, ZS_LAUNCH_LINEAR), 17 * ZS_MICROSECOND / 2);
 }
 
 int
