@@ -452,6 +452,7 @@ post_backward (Fsdp2 *fsdp, int32_t index)
     return;
   uint32_t label = zs_plan_set_label (units->plan, unit->label_reduce);
 
+  zs_plan_host (units->plan, ZS_HOST_FSDP_GRADIENT, n);
   reduce (fsdp, unit, with_gradient, n);
   zs_plan_set_label (units->plan, label);
 }

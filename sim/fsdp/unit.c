@@ -438,9 +438,15 @@ fsdp_step (FsdpUnits *units)
     step_on_cpu (units);
     return;
   }
-  if (units->shape.clip && units->config.version == 1)
-    clip_flat (units);
-  else if (units->shape.clip)
-    clip (units);
+  if (units->shape.clip) {
+    zs_plan_host (units->plan, ZS_HOST_CLIP_FIXED, 1);
+    zs_plan_host (units->plan, ZS_HOST_CLIP_PARAMETER, units->adam->n);
+    if (units->config.version == 1)
+      clip_flat (units);
+    else
+      clip (units);
+  }
+  if (units->config.version == 2)
+    zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->adam->n);
   zs_adamw_step (units->adam);
 }

@@ -1,40 +1,59 @@
 /* host-cost.c: what the host spends, and CPU tasks of offload.  SPDX-License-Identifier: MIT
  *
  * Reference host (speed 1): 16-core Xeon virtual machine, Python 3.12, torch 2.11, transformers 5.17.
- * Plain eager LLaMA steps bound by the host took 1.55-1.75 ms per decoder layer forward (41
- * launches, 13 modules) and 1.65 ms backward (98 launches) there; the operations alone, called in a
- * loop, 7.4 us (add in place, no autograd), 8.4 us (with allocation), 15.7 us (F.linear with
- * autograd).  What is left of a layer's forward is Python around its modules.
- * The same DeepSpeed stage-3 forward took 72 to 143 ms on several such machines: the spread of this
- * table is a factor of two.
+ * These machines differ: the same plain forward of a host-bound LLaMA took 0.72 to 2.1 ms per decoder
+ * layer (41 launches, 13 modules), backward (98 launches) 1.6 to 2.9 ms, a DeepSpeed stage-3 forward of
+ * one shape 72 to 131 ms.  The table is the middle: 1.35 ms per layer forward, 1.8 backward; its
+ * spread is a factor of 1.6 either way.  The proportions of its rows come from one machine (operators
+ * called in a loop, pieces of a layer, whole steps at 2, 8 and 16 layers) and from differences between
+ * plain, ZeRO-2, ZeRO-3 and FSDP2 steps of equal shape (16 and 32 layers).
  */
 #include "config.h"
 
 #include "sim/hardware/kernel-time.h"
 
+/* Called in a loop: without autograd 7.4-10.2 us, with 8.4-13.5, F.linear 15.7-21; in backward a node
+ * of one kernel 11-22 us, one of two products 44; whole steps need 18 per launch in backward. */
 static const ZsTime LAUNCH_COSTS[ZS_N_LAUNCHES] = {
-  [ZS_LAUNCH_EAGER]    = 13 * ZS_MICROSECOND,
-  [ZS_LAUNCH_NO_GRAD]  = 8 * ZS_MICROSECOND,
-  [ZS_LAUNCH_LINEAR]   = 16 * ZS_MICROSECOND,
-  [ZS_LAUNCH_AUTOGRAD] = 15 * ZS_MICROSECOND,
+  [ZS_LAUNCH_EAGER]    = 11 * ZS_MICROSECOND,
+  [ZS_LAUNCH_NO_GRAD]  = 17 * ZS_MICROSECOND / 2,
+  [ZS_LAUNCH_LINEAR]   = 17 * ZS_MICROSECOND,
+  [ZS_LAUNCH_AUTOGRAD] = 18 * ZS_MICROSECOND,
   [ZS_LAUNCH_INNER]    = 5 * ZS_MICROSECOND,
 };
 
-/* Differences between stage-3, stage-2 and plain steps of the same shape give 211 us per module call
- * of stage 3 in forward; here divided over hook, fetch and release. */
+/* Module call: what is left of a layer's forward, over its 13 modules.
+ *
+ * Stage 3, by differences to plain steps: 375 us per module call in forward (16 and 32 layers), 310-320
+ * in backward besides 150 per gradient; divided by what each part does: a hook enters Python and makes
+ * autograd functions of its module's inputs or outputs; fetch and release walk sets of parameters; each
+ * gathered parameter is split, allocated and handed to a collective.
+ * Stage 2: 75 per gradient hook besides its launches (host-bound steps of 4 and 22 layers).
+ * FSDP2: 1.35 ms per unit forward (16, 32 layers; 2, 8, 16 on one machine), 1.9 backward, of which the
+ * reduction takes the gradients one by one; AdamW on DTensors 27 us per tensor, 8 on plain ones;
+ * clipping 1.0 ms + 22 us per tensor.
+ * Checkpointing without reentrance adds 0.58-0.75 ms to a layer's forward: some 45 saved tensors pass a
+ * hook of Python, and the state of the random generators is kept. */
 static const ZsTime HOST_WORK_COSTS[ZS_N_HOST_WORKS] = {
-  [ZS_HOST_MODULE_CALL]       = 70 * ZS_MICROSECOND,
-  [ZS_HOST_HOOK]              = 15 * ZS_MICROSECOND,
-  [ZS_HOST_FETCH]             = 60 * ZS_MICROSECOND,
-  [ZS_HOST_FETCH_PARAMETER]   = 60 * ZS_MICROSECOND,
-  [ZS_HOST_RELEASE]           = 25 * ZS_MICROSECOND,
-  [ZS_HOST_RELEASE_PARAMETER] = 15 * ZS_MICROSECOND,
+  [ZS_HOST_MODULE_CALL]       = 65 * ZS_MICROSECOND,
+  [ZS_HOST_HOOK]              = 70 * ZS_MICROSECOND,
+  [ZS_HOST_FETCH]             = 75 * ZS_MICROSECOND,
+  [ZS_HOST_FETCH_PARAMETER]   = 120 * ZS_MICROSECOND,
+  [ZS_HOST_RELEASE]           = 40 * ZS_MICROSECOND,
+  [ZS_HOST_RELEASE_PARAMETER] = 25 * ZS_MICROSECOND,
   [ZS_HOST_RECORD_TRACE]      = 20 * ZS_MICROSECOND,
-  [ZS_HOST_GRADIENT_HOOK]     = 20 * ZS_MICROSECOND,
-  [ZS_HOST_BUCKET_FLUSH]      = 60 * ZS_MICROSECOND,
-  [ZS_HOST_STEP_PARAMETER]    = 12 * ZS_MICROSECOND,
+  [ZS_HOST_GRADIENT_HOOK]     = 75 * ZS_MICROSECOND,
+  [ZS_HOST_BUCKET_FLUSH]      = 150 * ZS_MICROSECOND,
+  [ZS_HOST_STEP_PARAMETER]    = 8 * ZS_MICROSECOND,
   [ZS_HOST_STEP_FIXED]        = 500 * ZS_MICROSECOND,
-  [ZS_HOST_FSDP_HOOK]         = 150 * ZS_MICROSECOND,
+  [ZS_HOST_NORM_PARAMETER]    = 35 * ZS_MICROSECOND,
+  [ZS_HOST_CLIP_PARAMETER]    = 22 * ZS_MICROSECOND,
+  [ZS_HOST_CLIP_FIXED]        = 1000 * ZS_MICROSECOND,
+  [ZS_HOST_DTENSOR]           = 19 * ZS_MICROSECOND,
+  [ZS_HOST_FSDP_HOOK]         = 620 * ZS_MICROSECOND,
+  [ZS_HOST_FSDP_GRADIENT]     = 60 * ZS_MICROSECOND,
+  [ZS_HOST_CHECKPOINT]        = 150 * ZS_MICROSECOND,
+  [ZS_HOST_SAVED_TENSOR]      = 10 * ZS_MICROSECOND,
   [ZS_HOST_AUTOGRAD_NODE]     = 2 * ZS_MICROSECOND,
   [ZS_HOST_MISC]              = 1,
 };
@@ -57,24 +76,27 @@ zs_host_work_cost (const ZsHost *host, ZsHostWork work)
   return at_speed (host, HOST_WORK_COSTS[work]);
 }
 
-/* Bytes of memory traffic per element, and elements per second of one thread where that binds.
- * DeepSpeedCPUAdam reads p, g, m, v and writes p, m, v: 28 bytes (csrc/includes/cpu_adam.h); one
- * thread did 0.74e9 parameters per second, two 1.28e9, four 2.5e9, 16 4.46e9 on the reference host
- * (1e8 parameters; the first two at 3e7).  torch's foreach Adam makes some ten passes: 1.07e9 with
- * 16 threads.  Copies and casts: fp32 to bf16 1.0e9 elements per second and thread (6.45 GB/s copied),
- * 4.5-4.8 GB/s per thread for memcpy. */
+/* Bytes of memory traffic per element, elements per second of one thread where that binds, and the
+ * fraction of the host's memory rate that many threads reach.  On the reference host, whose memory
+ * rate by CPU Adam is 125 GB/s: DeepSpeedCPUAdam reads p, g, m, v and writes p, m, v: 28 bytes
+ * (csrc/includes/cpu_adam.h); one thread did 0.74e9 parameters per second, two 1.28e9, four 2.5e9, 16
+ * 4.46e9 (1e8 parameters; the first two at 3e7).  torch's foreach Adam makes some ten passes: 1.07e9
+ * with 16 threads.  torch's mul_ of fp32 in place 1e8 in 49 ms with one thread, 14.8 with 4, 14.0 with
+ * 16 (57 GB/s); fp32 to bf16 79, 22.9 and 11.7 ms (51 GB/s); memcpy 4.6 GB/s with one thread, 37 with 16.
+ * Offloaded steps of one shape took 85 to 116 ms on several such machines. */
 typedef struct {
   double bytes;          /* per element */
   double thread_rate;    /* elements per second of one thread */
+  double fraction;       /* of the memory rate */
 } CpuTaskRate;
 
 static const CpuTaskRate CPU_TASK_RATES[ZS_N_CPU_TASKS] = {
-  [ZS_CPU_ADAM]       = { 28, 0.74e9 },
-  [ZS_CPU_ADAM_TORCH] = { 90, 0.12e9 },
-  [ZS_CPU_SCALE]      = { 8, 2.0e9 },
-  [ZS_CPU_CAST]       = { 6, 1.0e9 },
-  [ZS_CPU_COPY]       = { 2, 4.6e9 },
-  [ZS_CPU_ZERO]       = { 1, 8.0e9 },
+  [ZS_CPU_ADAM]       = { 28, 0.74e9, 1.0 },
+  [ZS_CPU_ADAM_TORCH] = { 90, 0.12e9, 0.77 },
+  [ZS_CPU_SCALE]      = { 8, 2.0e9, 0.46 },
+  [ZS_CPU_CAST]       = { 6, 1.27e9, 0.41 },
+  [ZS_CPU_COPY]       = { 2, 4.6e9, 0.59 },
+  [ZS_CPU_ZERO]       = { 1, 8.0e9, 0.59 },
 };
 
 ZsTime
@@ -82,7 +104,8 @@ zs_cpu_task_time (const ZsHost *host, ZsCpuTask task, int64_t elements, int thre
                   int64_t *ret_traffic_bytes)
 {
   const CpuTaskRate *rate = &CPU_TASK_RATES[task];
-  double traffic = rate->bytes * (double) elements;
+  /* as much of the memory's time as this many bytes at full rate */
+  double traffic = rate->bytes * (double) elements / rate->fraction;
   /* threads scale a little less than linearly: 0.74, 1.28, 2.5 on 1, 2, 4 */
   double compute = (double) elements / (rate->thread_rate * MAX (threads, 1) * (threads > 1 ? 0.86 : 1));
   double memory = host->memory_rate > 0 ? traffic / (double) host->memory_rate : 0;

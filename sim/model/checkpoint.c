@@ -31,7 +31,11 @@ zs_checkpoint_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x)
   }
   e->keep = false;
   e->no_grad = e->shape.reentrant;
+  e->n_saved = 0;
   ZsTensor result = zs_layer_forward (e, layer, x, false);
+  zs_plan_host (e->plan, ZS_HOST_CHECKPOINT, 1);
+  if (!e->shape.reentrant)
+    zs_plan_host (e->plan, ZS_HOST_SAVED_TENSOR, e->n_saved);
   e->keep = keep;
   e->no_grad = no_grad;
   return result;
@@ -47,7 +51,11 @@ recompute (ZsEmitter *e, ZsLayer *layer, bool stop)
   e->cos = stop ? layer->frame_cos : e->graph_cos;
   e->sin = stop ? layer->frame_sin : e->graph_sin;
   e->mask = stop ? layer->frame_mask : e->graph_mask;
+  e->n_saved = 0;
   ZsTensor result = zs_layer_forward (e, layer, layer->input, stop);
+  zs_plan_host (e->plan, ZS_HOST_CHECKPOINT, 1);
+  if (stop)
+    zs_plan_host (e->plan, ZS_HOST_SAVED_TENSOR, e->n_saved);
   zs_end_autocast (e);
   e->cos = e->sin = e->mask = ZS_NO_TENSOR;
   e->recompute = false;

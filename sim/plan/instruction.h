@@ -121,7 +121,14 @@ typedef enum {
   ZS_HOST_BUCKET_FLUSH,
   ZS_HOST_STEP_PARAMETER,    /* optimizer step: Python per parameter tensor */
   ZS_HOST_STEP_FIXED,
+  ZS_HOST_NORM_PARAMETER,    /* DeepSpeed: the norm of one gradient */
+  ZS_HOST_CLIP_PARAMETER,    /* clip_grad_norm_: per parameter tensor */
+  ZS_HOST_CLIP_FIXED,
+  ZS_HOST_DTENSOR,           /* an operation of the optimizer on a DTensor, beside a plain tensor's */
   ZS_HOST_FSDP_HOOK,
+  ZS_HOST_FSDP_GRADIENT,     /* post-backward, per gradient */
+  ZS_HOST_CHECKPOINT,        /* entering and leaving a checkpoint */
+  ZS_HOST_SAVED_TENSOR,      /* hook of a non-reentrant checkpoint, per saved tensor */
   ZS_HOST_AUTOGRAD_NODE,     /* C++ autograd node without kernels */
   ZS_HOST_MISC,              /* bytes: picoseconds at speed 1 */
   ZS_N_HOST_WORKS

@@ -55,7 +55,7 @@ gradient_norm (ZsStage12 *self, ZsPlan *plan)
     int32_t n = self->n_own[g];
     g_autofree ZsTensor *norms = g_new (ZsTensor, MAX (n, 1));
 
-    zs_plan_host (plan, ZS_HOST_STEP_PARAMETER, n);
+    zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, n);
     for (int32_t i = 0; i < n; i++)
       norms[i] = zs_torch_double_norm (plan, &self->shape,
                                        zs_flat_group_slice (&self->groups[g],

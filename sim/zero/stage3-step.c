@@ -261,7 +261,7 @@ zero3_step (void *self, ZsPlan *plan, int step)
     check_overflow (zero, plan);
 
   for (int32_t k = 0; k < zero->n_sub_groups; k++) {
-    zs_plan_host (plan, ZS_HOST_STEP_PARAMETER, zero->sub_groups[k].n);
+    zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, zero->sub_groups[k].n);
     norms[k] = host ? norm_of_offloaded (zero, plan, &zero->sub_groups[k])
                     : norm_on_gpu (zero, plan, &zero->sub_groups[k]);
   }
