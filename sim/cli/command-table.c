@@ -19,6 +19,8 @@ const ZsCommand ZS_COMMANDS[] = {
     ZS_OPTIONS_CHECK | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT, 1, -1, zs_command_check },
   { "replay", "TRACE", "hold an allocator's recorded history against ours",
     ZS_OPTIONS_REPLAY | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_replay },
+  { "sweep", "SWEEP|SCENARIO | merge OUT.db PART.db...", "every combination of settings, on all cores; resumes",
+    ZS_OPTIONS_SWEEP | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, -1, zs_command_sweep },
 };
 
 const int ZS_N_COMMANDS = G_N_ELEMENTS (ZS_COMMANDS);

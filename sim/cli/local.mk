@@ -7,6 +7,7 @@ zerosim_SOURCES = \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
   sim/cli/command-run.c \
+  sim/cli/command-sweep.c \
   sim/cli/command-table.c \
   sim/cli/command-topology.c \
   sim/cli/command-validate.c \

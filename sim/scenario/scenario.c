@@ -213,6 +213,29 @@ zs_scenario_read (const ZsNode *root, const char *file, const ZsScenarioFlags *f
   return read_document (file, document, flags, sets, catalogue, errors);
 }
 
+bool
+zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors)
+{
+  ZsReader reader = { .document = document, .root = root, .errors = errors };
+
+  if (root->kind != ZS_NODE_MAPPING)
+    return zs_node_fail (root, errors, "a scenario must be a mapping (key: value), not %s",
+                         zs_node_describe (root));
+  return zs_reader_graft (&reader);
+}
+
+ZsDocument *
+zs_scenario_tree (const char *path, ZsErrors *errors)
+{
+  ZsDocument *document = zs_reader_load (path, NULL, errors);
+
+  if (document != NULL && !zs_scenario_tree_complete (document, zs_document_root (document), errors)) {
+    zs_document_free (document);
+    return NULL;
+  }
+  return document;
+}
+
 ZsScenario *
 zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
                           ZsCatalogue *catalogue, ZsErrors *errors)

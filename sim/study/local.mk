@@ -1,6 +1,22 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
+  sim/study/axis.c \
+  sim/study/axis.h \
+  sim/study/base.c \
+  sim/study/base.h \
+  sim/study/columns.c \
+  sim/study/columns.h \
+  sim/study/condition.c \
+  sim/study/condition.h \
+  sim/study/parallel.c \
+  sim/study/parallel.h \
+  sim/study/store.c \
+  sim/study/store.h \
   sim/study/suggest.c \
   sim/study/suggest.h \
+  sim/study/sweep.c \
+  sim/study/sweep.h \
+  sim/study/sweep-run.c \
+  sim/study/sweep-run.h \
   sim/study/validate.c \
   sim/study/validate.h

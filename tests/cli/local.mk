@@ -1,3 +1,9 @@
 # SPDX-License-Identifier: MIT
-TESTS += tests/cli/options.sh tests/cli/replay.sh tests/cli/topology.sh tests/cli/collective.sh
-EXTRA_DIST += tests/cli/options.sh tests/cli/replay.sh tests/cli/topology.sh tests/cli/collective.sh
+CLI_TESTS = \
+  tests/cli/collective.sh \
+  tests/cli/options.sh \
+  tests/cli/replay.sh \
+  tests/cli/sweep.sh \
+  tests/cli/topology.sh
+TESTS += $(CLI_TESTS)
+EXTRA_DIST += $(CLI_TESTS)
