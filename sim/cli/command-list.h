@@ -4,6 +4,8 @@
 
 #include "sim/cli/command.h"
 
+int zs_command_explain (const ZsOptions *options, char **arguments);
+int zs_command_report (const ZsOptions *options, char **arguments);
 int zs_command_run (const ZsOptions *options, char **arguments);
 int zs_command_list (const ZsOptions *options, char **arguments);
 int zs_command_show (const ZsOptions *options, char **arguments);

@@ -4,8 +4,10 @@ zerosim_SOURCES = \
   sim/cli/command-catalogue.c \
   sim/cli/command-check.c \
   sim/cli/command-collective.c \
+  sim/cli/command-explain.c \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
+  sim/cli/command-report.c \
   sim/cli/command-run.c \
   sim/cli/command-sweep.c \
   sim/cli/command-table.c \

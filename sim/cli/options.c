@@ -53,7 +53,7 @@ static const Option OPTIONS[] = {
     "change one setting of the scenario; may be repeated" },
   { "json", NULL, ZS_OPTIONS_OUTPUT, G_OPTION_ARG_NONE, FIELD (json), "print JSON" },
   { "color", "WHEN", ZS_OPTIONS_OUTPUT, STRING, FIELD (color), "auto, always or never" },
-  { "no-advice", NULL, ZS_OPTIONS_RECORD, G_OPTION_ARG_NONE, FIELD (no_advice),
+  { "no-advice", NULL, ZS_OPTIONS_RECORD | ZS_OPTIONS_EXPLAIN, G_OPTION_ARG_NONE, FIELD (no_advice),
     "do not try changes" },
   { "trace", "FILE", ZS_OPTIONS_RECORD, STRING, FIELD (trace),
     "write Chrome trace events; opens in Perfetto" },
@@ -95,6 +95,13 @@ static const Option OPTIONS[] = {
   { "plot", "FILE", ZS_OPTIONS_TOPOLOGY, STRING, FIELD (plot), "draw it as SVG" },
 };
 
+/* The one option that is short too. */
+static char
+letter_of (const Option *option)
+{
+  return strcmp (option->name, "output") == 0 ? 'o' : 0;
+}
+
 void
 zs_options_clear (ZsOptions *options)
 {
@@ -122,6 +129,7 @@ zs_options_parse (ZsOptions *options, unsigned int groups, const char *arguments
     if ((OPTIONS[i].groups & groups) != 0)
       entries[n_entries++] = (GOptionEntry) {
         .long_name = OPTIONS[i].name,
+        .short_name = letter_of (&OPTIONS[i]),
         .arg = OPTIONS[i].type,
         .arg_data = (char *) options + OPTIONS[i].offset,
         .description = OPTIONS[i].help,
@@ -154,6 +162,8 @@ zs_options_manual (void)
     sorted[i] = &OPTIONS[i];
   qsort (sorted, G_N_ELEMENTS (sorted), sizeof sorted[0], compare_options);
   for (size_t i = 0; i < G_N_ELEMENTS (sorted); i++) {
+    if (letter_of (sorted[i]) != 0)
+      g_string_append_printf (text, "*-%c*, ", letter_of (sorted[i]));
     g_string_append_printf (text, "*--%s*", sorted[i]->name);
     if (sorted[i]->argument != NULL) {
       g_string_append (text, " ");

@@ -17,8 +17,8 @@ static const char *const STREAM_NAMES[ZS_N_STREAMS] = {
   [ZS_STREAM_OTHER] = "other stream",
 };
 
-static void
-track_name (int track, char *buffer, size_t size)
+void
+zs_track_name (int track, char *buffer, size_t size)
 {
   if (track == ZS_TRACK_HOST)
     g_snprintf (buffer, size, "host (Python)");
@@ -73,7 +73,7 @@ write_tracks (const ZsResult *result, ZsJsonWriter *writer)
       write_metadata (writer, "process_sort_index", span->rank, -1, NULL);
     }
     if (g_hash_table_add (seen, GINT_TO_POINTER (span->rank * ZS_N_TRACKS + span->track))) {
-      track_name (span->track, name, sizeof name);
+      zs_track_name (span->track, name, sizeof name);
       write_metadata (writer, "thread_name", span->rank, span->track, name);
       write_metadata (writer, "thread_sort_index", span->rank, span->track, NULL);
     }

@@ -13,3 +13,6 @@
 
 /* Write the spans and memory points of RESULT to PATH (complete, or not at all). */
 bool zs_trace_write (const ZsResult *result, const char *path, GError **error);
+
+/* "compute stream", of a ZsTrack. */
+void zs_track_name (int track, char *buffer, size_t size);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 CLI_TESTS = \
   tests/cli/collective.sh \
+  tests/cli/explain.sh \
   tests/cli/options.sh \
   tests/cli/replay.sh \
+  tests/cli/report.sh \
   tests/cli/sweep.sh \
   tests/cli/topology.sh
 TESTS += $(CLI_TESTS)

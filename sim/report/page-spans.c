@@ -1,0 +1,201 @@
+/* page-spans.c: the timeline of one step as columns.
+ * SPDX-License-Identifier: MIT
+ *
+ * Columns of spans, track by track: start (after the end of the one before), duration, name, layer
+ * + 1, bytes. Where a step has more spans than a page should hold, neighbours of one track, layer and
+ * cause become one, closest first; waits that are shorter than the gaps that were closed are left out.
+ * What is merged is drawn, not counted: sums come from the result. */
+#include "config.h"
+
+#include "sim/report/page-internal.h"
+#include "sim/report/trace.h"
+
+#define DEFAULT_MAX_SPANS 60000
+
+/* Numbers strings (by address: they are static) with a cause, and 64-bit values. */
+uint32_t
+zs_page_number (ZsPageNumbers *numbers, int64_t value, const char *text, int extra)
+{
+  ZsPageNumber key = { .value = value, .text = text, .extra = extra };
+  gpointer found;
+
+  if (numbers->index == NULL) {
+    numbers->index = g_hash_table_new_full (zs_page_number_hash, zs_page_number_equal, g_free, NULL);
+    numbers->rows = g_array_new (FALSE, FALSE, sizeof (ZsPageNumber));
+  }
+  if (g_hash_table_lookup_extended (numbers->index, &key, NULL, &found))
+    return GPOINTER_TO_UINT (found);
+  uint32_t number = numbers->rows->len;
+
+  g_array_append_val (numbers->rows, key);
+  g_hash_table_insert (numbers->index, g_memdup2 (&key, sizeof key), GUINT_TO_POINTER (number));
+  return number;
+}
+
+guint
+zs_page_number_hash (gconstpointer key)
+{
+  const ZsPageNumber *number = key;
+
+  return (guint) ((uint64_t) number->value * 0x9e3779b97f4a7c15u >> 33)
+         ^ (number->text != NULL ? g_str_hash (number->text) : 0) ^ (guint) number->extra * 31u;
+}
+
+gboolean
+zs_page_number_equal (gconstpointer a, gconstpointer b)
+{
+  const ZsPageNumber *x = a, *y = b;
+
+  return x->value == y->value && x->extra == y->extra && g_strcmp0 (x->text, y->text) == 0;
+}
+
+void
+zs_page_numbers_clear (ZsPageNumbers *numbers)
+{
+  g_clear_pointer (&numbers->index, g_hash_table_unref);
+  if (numbers->rows != NULL)
+    g_array_unref (numbers->rows);
+  numbers->rows = NULL;
+}
+
+static int
+by_track (const void *a, const void *b)
+{
+  const ZsSpan *x = a, *y = b;
+
+  if (x->track != y->track)
+    return x->track < y->track ? -1 : 1;
+  if (x->start != y->start)
+    return x->start < y->start ? -1 : 1;
+  return x->end < y->end ? -1 : x->end > y->end;
+}
+
+/* Spans of RANK that touch the time from START to END, cut to it, by track. */
+static GArray *
+spans_between (const ZsResult *result, int32_t rank, ZsTime start, ZsTime end)
+{
+  GArray *spans = g_array_new (FALSE, FALSE, sizeof (ZsSpan));
+
+  for (guint s = 0; s < result->spans->len; s++) {
+    ZsSpan span = g_array_index (result->spans, ZsSpan, s);
+
+    if (span.rank != rank || span.end <= start || span.start >= end || span.end == span.start)
+      continue;
+    span.start = MAX (span.start, start);
+    span.end = MIN (span.end, end);
+    g_array_append_val (spans, span);
+  }
+  if (spans->len > 0)
+    qsort (spans->data, spans->len, sizeof (ZsSpan), by_track);
+  return spans;
+}
+
+/* Host work that follows without a pause is one. */
+static void
+merge (GArray *spans, ZsTime gap, bool host_only)
+{
+  guint n = 0;
+
+  for (guint s = 0; s < spans->len; s++) {
+    ZsSpan *span = &g_array_index (spans, ZsSpan, s);
+    ZsSpan *last = n > 0 ? &g_array_index (spans, ZsSpan, n - 1) : NULL;
+
+    if (span->track == ZS_TRACK_WAIT && !host_only && span->end - span->start <= gap)
+      continue;
+    if (last != NULL && last->track == span->track && span->track != ZS_TRACK_WAIT
+        && (!host_only || span->track == ZS_TRACK_HOST) && last->layer == span->layer
+        && last->kind == span->kind && last->cause == span->cause
+        && (host_only ? last->name == span->name : true)
+        && span->start - last->end <= gap) {
+      last->end = MAX (last->end, span->end);
+      last->critical |= span->critical;
+      last->bytes += span->bytes;
+      if (last->name != span->name)
+        last->name = "several, merged";
+      continue;
+    }
+    g_array_index (spans, ZsSpan, n++) = *span;
+  }
+  g_array_set_size (spans, n);
+}
+
+static void
+write_tracks (const GArray *spans, ZsJsonWriter *writer)
+{
+  zs_json_compact (writer);
+  zs_json_begin_array (writer, "tracks");
+  for (guint s = 0; s < spans->len;) {
+    int track = g_array_index (spans, ZsSpan, s).track;
+    guint end = s;
+    char name[64];
+
+    while (end < spans->len && g_array_index (spans, ZsSpan, end).track == track)
+      end++;
+    zs_track_name (track, name, sizeof name);
+    zs_json_begin_object (writer, NULL);
+    zs_json_int (writer, "track", track);
+    zs_json_string (writer, "name", name);
+    zs_json_int (writer, "spans", end - s);
+    zs_json_end_object (writer);
+    s = end;
+  }
+  zs_json_end_array (writer);
+}
+
+void
+zs_page_write_spans (const ZsPageScenario *page, ZsTime start, ZsTime end, ZsJsonWriter *writer)
+{
+  const ZsResult *result = page->result;
+  g_autoptr (GArray) spans = spans_between (result, (int32_t) result->reported_rank, start, end);
+  int max = page->max_spans > 0 ? page->max_spans : DEFAULT_MAX_SPANS;
+  ZsPageNumbers names = { 0 }, sizes = { 0 };
+  GByteArray *columns[5];
+  ZsTime at = 0, gap = 0;
+  int track = -1;
+
+  merge (spans, 0, true);
+  for (gap = ZS_SECOND / 1000000; (int) spans->len > max && gap < end - start; gap *= 2)
+    merge (spans, gap, false);
+  for (int c = 0; c < 5; c++)
+    columns[c] = g_byte_array_new ();
+  for (guint s = 0; s < spans->len; s++) {
+    const ZsSpan *span = &g_array_index (spans, ZsSpan, s);
+    ZsTime from = zs_page_ns (span->start - start), to = zs_page_ns (span->end - start);
+    int extra = span->cause | span->kind << 8;
+
+    if (span->track != track)
+      at = 0;
+    track = span->track;
+    zs_pack_signed (columns[0], from - at);
+    zs_pack_unsigned (columns[1], (uint64_t) (to - from));
+    zs_pack_unsigned (columns[2],
+                      zs_page_number (&names, 0, span->name, extra) * 2u + (span->critical ? 1 : 0));
+    zs_pack_unsigned (columns[3], (uint64_t) (span->layer + 1));
+    zs_pack_unsigned (columns[4], zs_page_number (&sizes, span->bytes, NULL, 0));
+    at = to;
+  }
+  write_tracks (spans, writer);
+  zs_json_bool (writer, "merged", gap > ZS_SECOND / 1000000);
+  zs_json_compact (writer);
+  zs_json_begin_array (writer, "names");     /* name, cause, kind of instruction, ... */
+  for (guint i = 0; names.rows != NULL && i < names.rows->len; i++) {
+    const ZsPageNumber *row = &g_array_index (names.rows, ZsPageNumber, i);
+
+    zs_json_string (writer, NULL, row->text);
+    zs_json_int (writer, NULL, row->extra & 0xff);
+    zs_json_int (writer, NULL, row->extra >> 8);
+  }
+  zs_json_end_array (writer);
+  zs_json_compact (writer);
+  zs_json_begin_array (writer, "sizes");
+  for (guint i = 0; sizes.rows != NULL && i < sizes.rows->len; i++)
+    zs_json_int (writer, NULL, g_array_index (sizes.rows, ZsPageNumber, i).value);
+  zs_json_end_array (writer);
+  g_autofree char *packed = zs_pack_finish (columns, 5, page->quick);
+
+  zs_json_string (writer, "spans", packed);
+  for (int c = 0; c < 5; c++)
+    g_byte_array_unref (columns[c]);
+  zs_page_numbers_clear (&names);
+  zs_page_numbers_clear (&sizes);
+}
