@@ -90,13 +90,20 @@ zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
   bool nvls = algorithm == ZS_ALGORITHM_NVLS || algorithm == ZS_ALGORITHM_NVLS_TREE;
   ZsLoadShape shape = nvls ? ZS_SHAPE_NVLS : algorithm == ZS_ALGORITHM_TREE ? ZS_SHAPE_TREE : ZS_SHAPE_RING;
 
-  double links = (double) bytes * comm->loads[kind][shape].seconds_per_byte * 1e6;
+  /* LL sends as many flags as data, LL128 8 of 128 bytes */
+  double links = (double) bytes * comm->loads[kind][shape].seconds_per_byte * 1e6
+                 * (protocol == ZS_PROTOCOL_LL ? 2 : protocol == ZS_PROTOCOL_LL128 ? 128 / 120.0 : 1);
 
   if (is_by_links (comm)) {
-    *transfer = rate > 0 ? fmax (links, (double) bytes * ring_share (kind, comm->n_ranks) / (rate * 1000)) : links;
-    if (protocol == ZS_PROTOCOL_LL)   /* as many flags as data */
-      *transfer *= 2;
+    double sustained = rate > 0 ? (double) bytes * ring_share (kind, comm->n_ranks) / (rate * 1000) : 0;
+
+    *transfer = fmax (links, protocol == ZS_PROTOCOL_LL ? 2 * sustained : sustained);
   }
+  /* NCCL raises the latency of Simple rings between nodes by 1.4 (1.9), to prefer trees; two hosts with one GPU each
+   * take 37-48 us before the first byte where it says 36 without and 51 with it */
+  if (comm->n_nodes > 1 && algorithm == ZS_ALGORITHM_RING && protocol == ZS_PROTOCOL_SIMPLE
+      && kind == ZS_COLLECTIVE_ALL_REDUCE)
+    *transfer -= fmin (*transfer, (comm->input.min_capability < 80 ? 0.9 : 0.4) * *latency);
   if (comm->n_nodes > 1) {
     int depth = (int) floor (log2 (comm->n_nodes));
     int hops = algorithm == ZS_ALGORITHM_RING ? (kind == ZS_COLLECTIVE_ALL_REDUCE ? 2 : 1) * (comm->n_nodes - 1)
@@ -104,7 +111,16 @@ zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
 
     *latency += hops * (double) comm->topology->network.extra_latency / 1e6;
   }
+  /* NCCL discounts trees by 8 %, plain ones (a NIC beside each GPU) by 15 % more.  Machines do not: 8 GH200 of two
+   * nodes reach 89 % of their NICs, 16 A100 83 %. */
+  if (comm->n_nodes > 1 && algorithm == ZS_ALGORITHM_TREE)
+    *transfer *= 0.92 * (comm->graphs.tree.pattern == ZS_PATTERN_TREE ? 0.85 : 1);
   *transfer = fmax (*transfer, links);   /* never faster than its links */
+  /* EFA's plug-in before RDMA writes (2023; NCCL's release stands for it): p4d of 2022 reached 61-64 % of its NICs,
+   * p4de of 2024 83 % */
+  if (comm->class == ZS_CLASS_EFA && comm->topology->network.gpu_direct
+      && comm->environment.version < ZS_VERSION (2, 15, 0))
+    *transfer *= 0.83 / 0.62;
 }
 
 int
@@ -120,6 +136,9 @@ zs_nccl_factor_row (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protoc
 
   if (host && comm->topology->shm_rate > 0)
     return -1;   /* the person has measured it */
+  /* NVLSTree is alike over all networks */
+  if (nvls && comm->n_nodes > 1)
+    return 3 * POOLS[ZS_CLASS_INFINIBAND] + 2;
   return POOLS[comm->class] * 3 + (nvls ? 2 : protocol == ZS_PROTOCOL_SIMPLE ? 1 : 0);
 }
 
@@ -157,5 +176,11 @@ zs_comm_expected_error (const ZsComm *comm)
   if (comm->class == ZS_CLASS_IDEAL)
     return 0;
   row = zs_nccl_factor_row (comm, ZS_ALGORITHM_RING, ZS_PROTOCOL_SIMPLE);
-  return row < 0 ? 0.10 : EXPECTED_ERRORS[row / 3];
+  if (row < 0)
+    return 0.10;
+  /* hosts that hand GPUs to containers or virtual machines move 0.9 to 4 GB/s where bare metal moves 15 (nccl-tests,
+   * RTX 4090 and A40): nobody can tell them apart from here, `shm_rate` says it */
+  bool host = comm->class == ZS_CLASS_SHM || comm->class == ZS_CLASS_SHM_SYS;
+
+  return fmax (EXPECTED_ERRORS[row / 3], host ? 0.30 : 0);
 }

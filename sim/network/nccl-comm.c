@@ -67,6 +67,12 @@ sort_ranks (ZsComm *comm, const int64_t *ranks)
     }
     comm->shape_of[k] = s;
   }
+  comm->root = -1;
+  const ZsNodeShape *first = &comm->shapes[comm->shape_of[0]];
+
+  for (int i = 0; ranks[0] / per_node == comm->nodes[0] && i < first->n_gpus; i++)
+    if (first->gpus[i] == ranks[0] % per_node)
+      comm->root = i;
 }
 
 static void
@@ -166,6 +172,12 @@ zs_comm_new (const ZsTopology *topology, const int64_t *ranks, int n_ranks, cons
     mend_fallback (comm, &comm->timing_ring);
   if (comm->graphs.tree.fallback)
     mend_fallback (comm, &comm->timing_tree);
+  /* Machines do not change with NCCL's beliefs: times are from one release's tables, whatever made the choice.
+   * 2.27 is closest to what NVLS does on fewer than 8 GPUs: later ones hold it at the rate between nodes. */
+  comm->timing_environment = environment;
+  if (comm->calibrated)
+    comm->timing_environment.version = ZS_VERSION (2, 27, 7);
+  comm->timing_input.environment = &comm->timing_environment;
   comm->timing_input.ring = &comm->timing_ring;
   comm->timing_input.tree = &comm->timing_tree;
   for (int kind = 0; kind < ZS_N_COLLECTIVES; kind++) {
@@ -260,7 +272,7 @@ zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoi
     *ret_choice = choice;
     return;
   }
-  double model;
+  double model = -1;
 
   if (!zs_nccl_choose (&comm->input, &comm->tuning[kind], kind, bytes, &choice.algorithm, &choice.protocol, &model)) {
     /* NCCL_ALGO left nothing that serves this collective: NCCL refuses; the ring is what people mean */
@@ -279,7 +291,8 @@ zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoi
   const ZsLoadSet *set = &comm->loads[kind][nvls ? ZS_SHAPE_NVLS
                                             : choice.algorithm == ZS_ALGORITHM_TREE ? ZS_SHAPE_TREE : ZS_SHAPE_RING];
 
-  choice.model_time = zs_time_from_seconds (time * 1e-6);
+  choice.model_time = zs_time_from_seconds ((comm->calibrated && model > 0 && !comm->graphs.ring.fallback ? model : time)
+                                            * 1e-6);
   if (!nvls)
     transfer *= few_channels_factor (comm, choice.algorithm);
   if (comm->calibrated) {

@@ -39,9 +39,11 @@ struct ZsComm {
   ZsNcclEnvironment environment;
   int           n_ranks, n_nodes;
   int          *nodes, *shape_of;      /* n_nodes: number of the node, and its shape */
+  int           root;                  /* rank 0: place among the GPUs of the first node; -1: in another node */
   ZsNodeShape  *shapes;
   int           n_shapes;
   ZsNcclGraphs  graphs;                /* least of all shapes, as NCCL agrees */
+  ZsNcclEnvironment timing_environment;
   ZsNcclTuneInput input, timing_input; /* timing: with the path's rate where NCCL found no ring */
   ZsNcclGraph   timing_ring, timing_tree;
   ZsNcclTuning  tuning[ZS_N_COLLECTIVES], timing[ZS_N_COLLECTIVES];

@@ -121,6 +121,7 @@ zs_nccl_environment (ZsVersion version, const char *const *environment, ZsNcclEn
   };
   int64_t p2p = 0, ignore = 0, shm = 0, nvb = 0, pxn = 0, nvls = 2, cross = 2, ib = 0, connect = -1;
   int64_t min_channels = 0, max_channels = 0, min_ctas = 0, max_ctas = 0, p2p_channels = 0, threads = 0;
+  int64_t sockets = 1;
   bool set = false;
 
   if (!read_int (environment, "NCCL_P2P_DISABLE", 0, 1, &p2p, error)
@@ -138,6 +139,7 @@ zs_nccl_environment (ZsVersion version, const char *const *environment, ZsNcclEn
       || !read_int (environment, "NCCL_MAX_CTAS", 0, 64, &max_ctas, error)
       || !read_int (environment, "NCCL_MAX_P2P_NCHANNELS", 0, 64, &p2p_channels, error)
       || !read_int (environment, "NCCL_NTHREADS", 0, 1024, &threads, error)
+      || !read_int (environment, "NCCL_SOCKET_NTHREADS", 0, 16, &sockets, error)
       || !read_int (environment, "NCCL_BUFFSIZE", 1024, INT64_C (1) << 32, &read.buffer_bytes, error)
       || !read_level (environment, "NCCL_P2P_LEVEL", &read.p2p_level, error)
       || !read_level (environment, "NCCL_NET_GDR_LEVEL", &read.gdr_level, error)
@@ -158,6 +160,7 @@ zs_nccl_environment (ZsVersion version, const char *const *environment, ZsNcclEn
   read.max_ctas = (int) max_ctas;
   read.max_p2p_channels = (int) p2p_channels;
   read.threads = (int) threads;
+  read.socket_threads = (int) MAX (sockets, 1);
   read.runtime_connect = connect >= 0 ? connect != 0 : read.version >= ZS_VERSION (2, 22, 0);
   *ret = read;
   return true;

@@ -27,6 +27,7 @@ typedef struct {
   bool      protocols_set;          /* said by the user: LL128 then needs no permission */
   int       min_channels, max_channels, min_ctas, max_ctas, max_p2p_channels;
   int       threads;                /* NCCL_NTHREADS */
+  int       socket_threads;         /* NCCL_SOCKET_NTHREADS; 1: the proxy's own */
   int64_t   buffer_bytes;           /* NCCL_BUFFSIZE */
   bool      runtime_connect;
 } ZsNcclEnvironment;
@@ -90,6 +91,9 @@ ZsNcclSystem *zs_nccl_system_new (const ZsTopology *topology, const int *gpus, i
                                   const ZsNcclEnvironment *environment);
 void          zs_nccl_system_free (ZsNcclSystem *system);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsNcclSystem, zs_nccl_system_free)
+
+/* The farthest GPU whose memory a NIC reads and writes itself. */
+ZsPathType    zs_nccl_direct_level (const ZsNcclSystem *system);
 
 static inline const ZsNcclPath *
 zs_nccl_path (const ZsNcclSystem *system, int from, int to)

@@ -3,8 +3,10 @@
  *
  * Follows the channels that the search found.  A message is spread evenly over the channels; every hop
  * of a ring's channel carries the share that the textbook says (all-reduce 2 (n-1)/n, all-gather and
- * reduce-scatter (n-1)/n, broadcast and reduce 1).  A hop without peer access goes through host memory:
- * one write and one read of it, and both GPUs' traffic with the host. */
+ * reduce-scatter (n-1)/n, broadcast and reduce 1, except that nothing flows into the root of a broadcast
+ * and out of the root of a reduce; the root is rank 0, as in nccl-tests and where a framework broadcasts
+ * its parameters).  A hop without peer access goes through host memory: one write and one read of it, and
+ * both GPUs' traffic with the host.  Over TCP the bytes of a GPU pass through its proxy thread. */
 #include "config.h"
 
 #include "sim/network/nccl-comm.h"
@@ -16,6 +18,8 @@ typedef struct {
   double *weight;        /* by link of the topology */
   const ZsNodeShape *shape;
   const ZsTopology *topology;
+  int node;              /* of the communicator, where a root makes nodes differ */
+  bool into, out_of;     /* nothing flows into, or out of, rank 0 */
 } Sheet;
 
 static void
@@ -23,6 +27,23 @@ load (Sheet *sheet, int link, double weight)
 {
   if (link >= 0)
     sheet->weight[link] += weight;
+}
+
+/* A GPU's PCIe link carries less in both directions together when kernels read and write host memory (NCCL's
+ * SHM and its bounce buffers) than with copy engines, for which ZS_LINK_DUPLEX is the rate.  Both directions of
+ * one GPU, nccl-tests: two V100 (gen 3) 14.2 GB/s, eight RTX 4090 (gen 4) 30, two hosts of one A100 over
+ * InfiniBand without GPUDirect (gen 4) 23-25, four RTX 5090 (gen 5) 70; duplex rates 19, 38, 38, 102. */
+#define KERNEL_WEIGHT 1.3
+/* GPUDirect through a root complex, both directions of one A100 on gen 4 (nccl-tests): 21 to 28 GB/s on AMD Rome,
+ * 36 on Milan (Polaris); 32 is taken. */
+#define ROOT_WEIGHT   1.2
+
+/* May the NIC of NET reach the memory of the GPU that is PATH away? */
+static bool
+reaches (const ZsNcclSystem *system, const ZsNcclNode *net, const ZsNcclPath *path)
+{
+  return system->topology->parts[system->topology->nics[net->nic]].gpu_direct
+         && path->type <= zs_nccl_direct_level (system);
 }
 
 /* One hop between two nodes of NCCL's system. */
@@ -45,22 +66,27 @@ load_hop (Sheet *sheet, int from, int to, double weight)
 
   if (cpu < 0)
     return;
+  bool direct = (a->type == ZS_NCCL_NET && reaches (system, a, path))
+                || (b->type == ZS_NCCL_NET && reaches (system, b, path));
+
   if (a->type == ZS_NCCL_GPU && b->type == ZS_NCCL_GPU)
     host = !system->p2p[a->rank * system->n_gpus + b->rank];
-  else   /* to or from a NIC by way of the host: bounce buffers */
-    host = true;
-  if (!host)
+  else   /* to or from a NIC by way of the CPU: bounce buffers, or GPUDirect through the root complex */
+    host = !direct;
+  if (!host && a->type == ZS_NCCL_GPU && b->type == ZS_NCCL_GPU)
     return;
-  load (sheet, zs_topology_capacity (sheet->topology, cpu, ZS_LINK_MEMORY), 2 * weight);
+  if (host)
+    load (sheet, zs_topology_capacity (sheet->topology, cpu, ZS_LINK_MEMORY), 2 * weight);
+  weight *= host ? KERNEL_WEIGHT : ROOT_WEIGHT;
   if (a->type == ZS_NCCL_GPU)
     load (sheet, zs_topology_capacity (sheet->topology, a->part, ZS_LINK_DUPLEX), weight);
   if (b->type == ZS_NCCL_GPU)
     load (sheet, zs_topology_capacity (sheet->topology, b->part, ZS_LINK_DUPLEX), weight);
 }
 
-/* Out of (DIRECTION 0) or into (1) the node over NET; both capacities of a NIC lie side by side. */
+/* Out of (DIRECTION 0) or into (1) the node over NET, for GPU; both capacities of a NIC lie side by side. */
 static void
-load_net (Sheet *sheet, int net, int direction, double weight)
+load_net (Sheet *sheet, const ZsComm *comm, int net, int gpu, int direction, double weight)
 {
   const ZsNcclSystem *system = sheet->shape->system;
   int part = sheet->topology->nics[system->nodes[net].nic];
@@ -68,6 +94,31 @@ load_net (Sheet *sheet, int net, int direction, double weight)
 
   if (link >= 0)
     load (sheet, link + direction, weight);
+  load (sheet, zs_topology_capacity (sheet->topology, system->nodes[gpu].part, ZS_LINK_PROXY), weight / comm->environment.socket_threads);
+}
+
+/* Does nothing flow from FROM to TO on a ring inside the node, as the root is at one end? */
+static bool
+is_idle (const Sheet *sheet, const ZsComm *comm, int from, int to)
+{
+  int root = sheet->node == 0 ? comm->root : -1;
+
+  return root >= 0 && ((sheet->into && to == root) || (sheet->out_of && from == root));
+}
+
+/* The same for what comes in from the node before, or goes OUT to the next: it does not matter to the node
+ * alone, but to the place of the root in the first node. */
+static bool
+is_idle_net (const Sheet *sheet, const ZsComm *comm, int c, bool out)
+{
+  const ZsNodeShape *first = &comm->shapes[comm->shape_of[0]];
+  const int8_t *order = first->graphs.ring.intra[c];
+
+  if (sheet->into && order[0] == comm->root)
+    return sheet->node == (out ? comm->n_nodes - 1 : 0);
+  if (sheet->out_of && order[first->n_gpus - 1] == comm->root)
+    return sheet->node == (out ? 0 : 1);
+  return false;
 }
 
 /* A channel's GPUs in order, forward and (BACKWARD > 0) back; ring closes it. */
@@ -80,7 +131,8 @@ load_channel (Sheet *sheet, const ZsComm *comm, const ZsNcclGraph *graph, int c,
   int n = system->n_gpus;
 
   for (int i = 0; i + 1 < n; i++) {
-    load_hop (sheet, system->gpus[order[i]], system->gpus[order[i + 1]], forward);
+    if (!is_idle (sheet, comm, order[i], order[i + 1]))
+      load_hop (sheet, system->gpus[order[i]], system->gpus[order[i + 1]], forward);
     if (backward > 0)
       load_hop (sheet, system->gpus[order[i + 1]], system->gpus[order[i]], backward);
   }
@@ -90,12 +142,16 @@ load_channel (Sheet *sheet, const ZsComm *comm, const ZsNcclGraph *graph, int c,
     /* a ring passes its share on; a tree sends it to the parent and from it, but the roots have none */
     double net = ring ? forward : (forward + backward) * (comm->n_nodes - 1) / comm->n_nodes;
 
-    load_net (sheet, in, 1, net);
-    load_hop (sheet, in, system->gpus[order[0]], net);
-    load_hop (sheet, system->gpus[last], out, net);
-    load_net (sheet, out, 0, net);
+    if (!ring || !is_idle_net (sheet, comm, c, false)) {
+      load_net (sheet, comm, in, system->gpus[order[0]], 1, net);
+      load_hop (sheet, in, system->gpus[order[0]], net);
+    }
+    if (!ring || !is_idle_net (sheet, comm, c, true)) {
+      load_hop (sheet, system->gpus[last], out, net);
+      load_net (sheet, comm, out, system->gpus[last], 0, net);
+    }
   }
-  else if (ring && n > 1)
+  else if (ring && n > 1 && !is_idle (sheet, comm, order[n - 1], order[0]))
     load_hop (sheet, system->gpus[order[n - 1]], system->gpus[order[0]], forward);
 }
 
@@ -137,10 +193,10 @@ load_nvls (Sheet *sheet, const ZsComm *comm, ZsCollectiveKind kind)
     int net = system->nets[graph->inter[c][0]], head = system->gpus[graph->intra[c][0]];
     double weight = 2.0 * (comm->n_nodes - 1) / comm->n_nodes / graph->n_channels;
 
-    load_net (sheet, net, 1, weight);
+    load_net (sheet, comm, net, head, 1, weight);
     load_hop (sheet, net, head, weight);
     load_hop (sheet, head, net, weight);
-    load_net (sheet, net, 0, weight);
+    load_net (sheet, comm, net, head, 0, weight);
   }
 }
 
@@ -170,11 +226,11 @@ load_pairs (Sheet *sheet, const ZsComm *comm, ZsCollectiveKind kind)
     }
     if (every || g == n - 1) {
       load_hop (sheet, system->gpus[g], best, weight);
-      load_net (sheet, best, 0, weight);
+      load_net (sheet, comm, best, system->gpus[g], 0, weight);
     }
     if (every || g == 0) {
       load_hop (sheet, best, system->gpus[g], weight);
-      load_net (sheet, best, 1, weight);
+      load_net (sheet, comm, best, system->gpus[g], 1, weight);
     }
   }
 }
@@ -199,23 +255,56 @@ fill_sheet (Sheet *sheet, const ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape
   }
 }
 
+/* Weights of all links, by SHEETS: one for each shape of node, or, where a ROOT makes them differ, for each node. */
+static double *
+weigh (const ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape, bool root)
+{
+  const ZsTopology *topology = comm->topology;
+  int n_sheets = root ? comm->n_nodes : comm->n_shapes;
+  double *weights = g_new0 (double, topology->n_links * n_sheets + 1);
+
+  for (int s = 0; s < n_sheets; s++) {
+    Sheet sheet = { .weight = weights + s * topology->n_links, .topology = topology, .node = s,
+                    .shape = &comm->shapes[root ? comm->shape_of[s] : s],
+                    .into = root && kind == ZS_COLLECTIVE_BROADCAST, .out_of = root && kind == ZS_COLLECTIVE_REDUCE };
+
+    if (shape != ZS_SHAPE_NVLS || sheet.shape->system->nvs >= 0)
+      fill_sheet (&sheet, comm, kind, shape);
+  }
+  return weights;
+}
+
 static void
 make_set (ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape)
 {
   const ZsTopology *topology = comm->topology;
   ZsLoadSet *set = &comm->loads[kind][shape];
   GArray *loads = g_array_new (FALSE, FALSE, sizeof (ZsLoad));
-  g_autofree double *weights = g_new0 (double, topology->n_links * comm->n_shapes + 1);
+  bool rooted = kind == ZS_COLLECTIVE_BROADCAST || kind == ZS_COLLECTIVE_REDUCE;
+  g_autofree double *weights = weigh (comm, kind, shape, false);
+  double scale = 1;
 
-  for (int s = 0; s < comm->n_shapes; s++) {
-    Sheet sheet = { .weight = weights + s * topology->n_links, .shape = &comm->shapes[s], .topology = topology };
+  for (int i = 0; i < comm->n_nodes; i++)
+    for (int l = 0; l < topology->n_links; l++)
+      set->seconds_per_byte = fmax (set->seconds_per_byte, weights[comm->shape_of[i] * topology->n_links + l]
+                                                           / (double) topology->links[l].rate);
+  if (rooted) {
+    /* Alone it is as fast as with its root; what others share with it is spread over all ranks, as if each were the root
+     * in turn, so that ranks that are equal stay so (sim/run folds them). */
+    g_autofree double *own = weigh (comm, kind, shape, true);
+    double seconds = 0;
 
-    if (shape != ZS_SHAPE_NVLS || sheet.shape->system->nvs >= 0)
-      fill_sheet (&sheet, comm, kind, shape);
+    for (int i = 0; i < comm->n_nodes; i++)
+      for (int l = 0; l < topology->n_links; l++)
+        seconds = fmax (seconds, own[i * topology->n_links + l] / (double) topology->links[l].rate);
+    scale = (comm->n_ranks - 1.0) / comm->n_ranks;
+    if (set->seconds_per_byte * scale > seconds)
+      scale = seconds / set->seconds_per_byte;
+    set->seconds_per_byte = seconds;
   }
   for (int i = 0; i < comm->n_nodes; i++)
     for (int l = 0; l < topology->n_links; l++) {
-      double weight = weights[comm->shape_of[i] * topology->n_links + l];
+      double weight = weights[comm->shape_of[i] * topology->n_links + l] * scale;
       ZsLoad one = { comm->nodes[i] * topology->n_links + l, (int32_t) ceil (weight * ZS_LOAD_ONE - 1e-6) };
 
       if (weight <= 0)

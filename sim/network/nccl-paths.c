@@ -295,6 +295,16 @@ local_gpu (const ZsNcclSystem *system, int net)
   return best;
 }
 
+ZsPathType
+zs_nccl_direct_level (const ZsNcclSystem *system)
+{
+  if (system->environment->gdr_level >= 0)
+    return (ZsPathType) system->environment->gdr_level;
+  /* NCCL's default is PXB; sites with Slingshot, whose NICs hang on the CPU beside the GPUs, set
+   * NCCL_NET_GDR_LEVEL=PHB for all jobs (documentation of ALCF Polaris, NERSC Perlmutter, CSCS Alps) */
+  return system->topology->network.kind == ZS_NETWORK_SLINGSHOT ? ZS_PATH_PHB : ZS_PATH_PXB;
+}
+
 static void
 divert_nets (ZsNcclSystem *system)
 {
@@ -315,9 +325,8 @@ divert_nets (ZsNcclSystem *system)
             && (from_relay->rate > own->rate || own->type > ZS_PATH_PXN))
           divert (system, gpu, system->gpus[relay], net);
       }
-      /* GPUDirect RDMA: up to PXB by default */
       own = zs_nccl_path (system, gpu, net);
-      ZsPathType level = environment->gdr_level >= 0 ? (ZsPathType) environment->gdr_level : ZS_PATH_PXB;
+      ZsPathType level = zs_nccl_direct_level (system);
       bool direct = system->topology->parts[system->topology->nics[system->nodes[net].nic]].gpu_direct;
 
       if (own->type < ZS_PATH_PHB && own->type != ZS_PATH_PXN && (!direct || own->type > level)) {

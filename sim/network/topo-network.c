@@ -113,5 +113,15 @@ zs_topology_connect (ZsTopology *topology, int n_nodes, const ZsNetwork *network
       topology->links[topology->n_links++] = link;
     }
   }
+  ZsRate proxy = zs_proxy_rate (topology->network.kind, topology->network.gpu_direct);
+
+  for (int g = 0; proxy > 0 && g < topology->n_gpus; g++) {
+    ZsLink link = { .kind = ZS_LINK_PROXY, .from = topology->gpus[g], .to = topology->gpus[g], .rate = proxy,
+                    .reverse = -1 };
+
+    topology->links = g_renew (ZsLink, topology->links, topology->n_links + 1);
+    g_snprintf (link.name, sizeof link.name, "%s proxy", topology->parts[topology->gpus[g]].name);
+    topology->links[topology->n_links++] = link;
+  }
   return true;
 }

@@ -45,6 +45,8 @@ ZsRate zs_nvlink_nccl_rate (int capability, int links, ZsVersion nccl);
 ZsRate zs_socket_rate (ZsCpuVendor vendor, int generation);
 ZsRate zs_socket_nccl_rate (ZsCpuVendor vendor, int family, int model, ZsVersion nccl);
 ZsRate zs_host_memory_rate (int generation);
+/* Of one proxy thread, sent and received together; 0: it moves no bytes itself. */
+ZsRate zs_proxy_rate (ZsNetworkKind kind, bool gpu_direct);
 /* Both directions of a GPU's PCIe link together, for traffic with host memory. */
 ZsRate zs_duplex_rate (int generation, int lanes);
 /* The model number of a likely Intel CPU beside PCIe of GENERATION. */

@@ -140,3 +140,16 @@ zs_likely_intel_model (int generation)
   /* Sapphire Rapids has PCIe 5, Ice Lake 4, Skylake 3 */
   return generation >= 5 ? 0x8f : generation == 4 ? 0x6a : 0x55;
 }
+
+ZsRate
+zs_proxy_rate (ZsNetworkKind kind, bool gpu_direct)
+{
+  /* 8 A100 on Polaris over sockets: a ring, whose sender and receiver are two GPUs' threads, moves 3.1-3.2 GB/s; a
+   * tree, where one thread does both, 1.77 each way (nccl-tests) */
+  if (kind == ZS_NETWORK_TCP && !gpu_direct)
+    return 3300 * MB;
+  /* two T4 with EFA without GPUDirect: 3.1 GB/s each way at once (nccl-tests); the provider copies, without system calls */
+  if (kind == ZS_NETWORK_EFA && !gpu_direct)
+    return 6200 * MB;
+  return 0;
+}

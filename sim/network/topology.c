@@ -438,7 +438,7 @@ const char *
 zs_link_kind_name (ZsLinkKind kind)
 {
   static const char *const NAMES[] = { "NVLink", "C2C", "PCIe", "socket", "memory", "duplex",
-                                       "network" };
+                                       "network", "proxy thread" };
   return NAMES[kind];
 }
 

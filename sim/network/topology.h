@@ -37,6 +37,8 @@ typedef enum {
   ZS_LINK_MEMORY,    /* a capacity, not an edge: the host memory of one NUMA domain */
   ZS_LINK_DUPLEX,    /* a capacity: both directions of a GPU's PCIe link together */
   ZS_LINK_NETWORK,   /* NIC to the network and back */
+  ZS_LINK_PROXY,     /* a capacity: NCCL's thread that moves a GPU's bytes between nodes where the network cannot read
+                        GPU memory (sockets; EFA without GPUDirect): what it sends and receives together */
   ZS_N_LINK_KINDS
 } ZsLinkKind;
 

@@ -250,6 +250,7 @@ read_environment (ZsReader *reader, const ZsNode *node)
     "NCCL_MIN_CTAS",
     "NCCL_MAX_CTAS",
     "NCCL_NTHREADS",
+    "NCCL_SOCKET_NTHREADS",
     "NCCL_BUFFSIZE",
     "NCCL_NVLS_ENABLE",
     "NCCL_CROSS_NIC",

@@ -221,7 +221,10 @@ main (int argc, char **argv)
     g_array_append_val (bytes < 1048576 ? machine->small : machine->large, error);
     if (rows) {
       /* what the fit needs: time less the launches, base latency and transfer, the row of factors */
-      double latency = machine->comm->timing[kind].latency[row.algorithm][row.protocol], whole = (double) row.model_time / 1e6;
+      double latency = machine->comm->timing[kind].latency[row.algorithm][row.protocol], whole;
+
+      whole = zs_nccl_time (&machine->comm->timing_input, &machine->comm->timing[kind], kind, row.algorithm, row.protocol,
+                            bytes);
       double transfer = whole - latency;
 
       zs_nccl_base_time (machine->comm, kind, row.algorithm, row.protocol, bytes, &latency, &transfer);

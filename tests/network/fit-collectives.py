@@ -18,8 +18,8 @@ CLASSES = ["NVSwitch", "NVLink mesh", "NVLink bridge", "PCIe peer access", "host
 GROUPS = ["LL", "Simple", "NVLS"]
 FIRST, STEP, SIZES = 12, 2, 10
 LOW, HIGH = 1 / 6.0, 6.0
-PRIOR = 1.0          # weight of the base time, in systems
-WIDTH = 2.0          # of the window over sizes, in steps
+PRIOR = 2.0          # weight of the base time, in systems
+WIDTH = 1.0          # of the window over sizes, in steps
 FIRST_FITTED = 4     # 1 MiB
 LARGE = 1 << 28      # systems marked "large" are fitted from here on
 
