@@ -15,3 +15,4 @@ int zs_command_validate (const ZsOptions *options, char **arguments);
 int zs_command_check (const ZsOptions *options, char **arguments);
 int zs_command_replay (const ZsOptions *options, char **arguments);
 int zs_command_sweep (const ZsOptions *options, char **arguments);
+int zs_command_compare (const ZsOptions *options, char **arguments);

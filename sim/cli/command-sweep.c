@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,28 +10,8 @@
 #include "sim/cli/command-list.h"
 #include "sim/cli/load.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/study.h"
 #include "sim/study/sweep-run.h"
-
-/* Set by SIGINT and SIGTERM; the only thing that a signal can reach. */
-static int interrupted;
-
-static void
-on_signal (int number)
-{
-  (void) number;
-  g_atomic_int_set (&interrupted, 1);
-}
-
-/* The first signal ends the sweep in order, the second one at once. */
-static void
-catch_signals (void)
-{
-  struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int) SA_RESETHAND };
-
-  sigemptyset (&action.sa_mask);
-  sigaction (SIGINT, &action, NULL);
-  sigaction (SIGTERM, &action, NULL);
-}
 
 /* "K/N", K from 1 */
 static bool
@@ -123,30 +102,18 @@ merge (const ZsOptions *options, char **arguments)
   return ZS_EXIT_DONE;
 }
 
-static int
-print_errors (const ZsErrors *errors)
-{
-  bool limit = false;
-
-  for (int i = 0; i < MIN (zs_errors_count (errors), ZS_MAX_ERRORS); i++)
-    limit |= zs_errors_get (errors, i)->code == ZS_ERROR_LIMIT;
-  zs_errors_print (errors, "", stderr);
-  return limit ? ZS_EXIT_LIMIT : ZS_EXIT_INPUT;
-}
-
 int
 zs_command_sweep (const ZsOptions *options, char **arguments)
 {
   if (strcmp (arguments[0], "merge") == 0)
     return merge (options, arguments + 1);
-  catch_signals ();
   g_autoptr (ZsCatalogue) catalogue = zs_catalogue_new (NULL);
   g_autoptr (ZsErrors) errors = zs_errors_new ();
   g_autoptr (GError) error = NULL;
   g_auto (GStrv) sets = zs_sets_of (options);
   ZsScenarioFlags flags = zs_flags_of (options);
   ZsProgress progress;
-  ZsSweepOptions how = { .jobs = options->jobs, .n_shards = 1, .stop = &interrupted,
+  ZsSweepOptions how = { .jobs = options->jobs, .n_shards = 1, .stop = zs_study_catch_signals (),
                          .progress = zs_progress_update, .self = &progress };
 
   if (arguments[1] != NULL) {
@@ -159,7 +126,7 @@ zs_command_sweep (const ZsOptions *options, char **arguments)
                                              (const char *const *) sets, catalogue, errors);
 
   if (sweep == NULL || !zs_sweep_check (sweep, errors))
-    return print_errors (errors);
+    return zs_study_fail (errors);
   g_autoptr (ZsStore) store = zs_store_open (options->output, sweep, &error);
 
   if (store == NULL)

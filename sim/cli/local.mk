@@ -5,6 +5,7 @@ zerosim_SOURCES = \
   sim/cli/command-check.c \
   sim/cli/command-collective.c \
   sim/cli/command-explain.c \
+  sim/cli/command-compare.c \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
   sim/cli/command-report.c \
@@ -20,5 +21,7 @@ zerosim_SOURCES = \
   sim/cli/options.c \
   sim/cli/options.h \
   sim/cli/progress.c \
-  sim/cli/progress.h
+  sim/cli/progress.h \
+  sim/cli/study.c \
+  sim/cli/study.h
 zerosim_LDADD = libzerosim-core.la

@@ -6,6 +6,9 @@ libzerosim_core_la_SOURCES += \
   sim/study/base.h \
   sim/study/columns.c \
   sim/study/columns.h \
+  sim/study/compare-text.c \
+  sim/study/compare.c \
+  sim/study/compare.h \
   sim/study/condition.c \
   sim/study/condition.h \
   sim/study/parallel.c \
@@ -14,9 +17,9 @@ libzerosim_core_la_SOURCES += \
   sim/study/store.h \
   sim/study/suggest.c \
   sim/study/suggest.h \
-  sim/study/sweep.c \
-  sim/study/sweep.h \
   sim/study/sweep-run.c \
   sim/study/sweep-run.h \
+  sim/study/sweep.c \
+  sim/study/sweep.h \
   sim/study/validate.c \
   sim/study/validate.h

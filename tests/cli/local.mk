@@ -2,6 +2,7 @@
 CLI_TESTS = \
   tests/cli/collective.sh \
   tests/cli/explain.sh \
+  tests/cli/compare.sh \
   tests/cli/options.sh \
   tests/cli/replay.sh \
   tests/cli/report.sh \
