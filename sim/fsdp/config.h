@@ -21,6 +21,7 @@ typedef struct {
   bool     backward_prefetch;       /* FSDP1: BACKWARD_PRE */
   bool     flat_optimizer;          /* FSDP1 with use_orig_params=False: the optimizer sees one flat
                                        parameter per unit */
+  bool     state_dict_on_gpu;       /* FSDP1: FULL_STATE_DICT with offload_to_cpu=False */
   ZsOptimizerKind optimizer;
   ZsVersions versions;
 } ZsFsdpConfig;

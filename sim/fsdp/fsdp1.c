@@ -441,6 +441,69 @@ step (void *self, ZsPlan *plan, int number)
     drop_gradients (fsdp);
 }
 
+/* ---- the full state dict ---- */
+
+/* The unit's parameters in their own dtype, whatever the compute dtype (_state_dict_utils.py:
+ * _common_unshard_pre_state_dict_hook). */
+static ZsTensor
+gather_whole (Fsdp1 *fsdp, int32_t index)
+{
+  int64_t bytes = full_bytes (fsdp, index, fsdp->units.parameter_bytes);
+  ZsTensor whole = zs_plan_alloc (fsdp->units.plan, bytes, ZS_CATEGORY_GATHERED);
+
+  fsdp_collective (&fsdp->units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, bytes, COMPUTE);
+  return whole;
+}
+
+/* Every parameter is cloned out of the gathered unit, or copied to the host (by rank 0 alone). */
+static void
+keep_parameters (Fsdp1 *fsdp, int32_t index, ZsTensor *clones)
+{
+  FsdpUnits *units = &fsdp->units;
+  const FsdpUnit *unit = &units->units[index];
+
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    int64_t bytes = units->parameters[i].elements * units->parameter_bytes;
+
+    if (units->config.state_dict_on_gpu) {
+      clones[i] = zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_PARAMETERS);
+      zs_plan_launch (units->plan, units->units[index].copy_in);
+    } else if (units->rank == 0) {
+      clones[i] = zs_plan_host_alloc (units->plan, bytes, ZS_CATEGORY_PARAMETERS, 0);
+      zs_plan_copy (units->plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
+    }
+  }
+}
+
+/* model.state_dict () with FULL_STATE_DICT: the root stays whole while its layers come and go. */
+static void
+save (void *self, ZsPlan *plan)
+{
+  Fsdp1 *fsdp = self;
+  FsdpUnits *units = &fsdp->units;
+  int32_t root = root_of (fsdp), n = units->units[root].first + units->units[root].n;
+  uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "state dict"));
+
+  for (int32_t u = 0; u < units->n_units; u++)
+    n = MAX (n, units->units[u].first + units->units[u].n);
+  g_autofree ZsTensor *clones = g_new (ZsTensor, (gsize) n);
+  ZsTensor whole_root = gather_whole (fsdp, root);
+
+  for (int32_t i = 0; i < n; i++)
+    clones[i] = ZS_NO_TENSOR;
+  for (int32_t u = 0; u < root; u++) {
+    ZsTensor whole = gather_whole (fsdp, u);
+
+    keep_parameters (fsdp, u, clones);
+    zs_plan_unref (plan, whole);
+  }
+  keep_parameters (fsdp, root, clones);
+  zs_plan_unref (plan, whole_root);
+  for (int32_t i = 0; i < n; i++)
+    zs_plan_unref (plan, clones[i]);
+  zs_plan_set_label (plan, label);
+}
+
 static void
 free_fsdp1 (void *self)
 {
@@ -473,7 +536,7 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .gradient = gradient, .step = step, .free = free_fsdp1,
+    .gradient = gradient, .step = step, .save = save, .free = free_fsdp1,
   };
   return &fsdp->hooks;
 }

@@ -169,7 +169,9 @@ zs_ds_fill_optimizer (ZsDsExam *exam)
     zero->optimizer =
         swapped ? ZS_DS_OPTIMIZER_CPU_ADAM : torch_optimizer (context->client_optimizer);
     config->torch_optimizer_on_cpu = offload && !swapped;
-    zero->optimizer_groups = plain ? 1 : 2; /* with and without weight decay */
+    zero->optimizer_groups = context->client_groups > 0 ? context->client_groups
+                             : plain                    ? 1
+                                                        : 2; /* with and without weight decay */
     how = plain     ? "no optimizer section: the program's own"
           : swapped ? "no optimizer section: accelerate puts it in place of torch AdamW"
                     : "no optimizer section: Trainer builds torch AdamW";

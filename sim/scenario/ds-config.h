@@ -31,6 +31,7 @@ typedef struct {
   double max_grad_norm;     /* fills in "auto" */
   bool clipping_must_match; /* a number of the file that differs from it is an error (Trainer) */
   ZsOptimizerKind client_optimizer; /* implementation of a torch AdamW, if that one is used */
+  int client_groups;                /* its parameter groups; 0: as the caller makes them */
   bool zero_init;
   const char *prefix; /* of paths in the settings: "training.deepspeed." or "" */
 } ZsDsContext;

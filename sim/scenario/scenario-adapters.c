@@ -100,7 +100,7 @@ bool
 zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
-    bool reshard, hybrid, cpu_offload, limit_all_gathers;
+    bool reshard, hybrid, cpu_offload, limit_all_gathers, use_orig_params, state_dict_offload;
     int storage, compute, reduce, prefetch;
   } Fsdp;
   static const char *const prefetches[] = { "none",        "backward_post", "backward_pre",
@@ -120,6 +120,10 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
     { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
       .word_values = prefetch_values },
+    { ZS_FIELD ("use_orig_params", BOOL, Fsdp, use_orig_params),
+      .help = "FSDP1; false: the optimizer sees flat parameters" },
+    { ZS_FIELD ("state_dict_offload_to_cpu", BOOL, Fsdp, state_dict_offload),
+      .help = "FSDP1, when the model is saved; false: all of it is put together on each GPU" },
   };
   /* shards in fp32, as accelerate and torchtitan keep them; computing in the dtype of the training,
    * gradients reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
@@ -128,6 +132,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
   Fsdp value = { .reshard = true,
                  .limit_all_gathers = true,
                  .prefetch = 1,
+                 .use_orig_params = true,
+                 .state_dict_offload = true,
                  .storage = ZS_DTYPE_FP32,
                  .compute = compute,
                  .reduce = first ? compute : ZS_DTYPE_FP32 };
@@ -157,6 +163,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     .cpu_offload = value.cpu_offload,
     .limit_all_gathers = value.limit_all_gathers,
     .backward_prefetch = value.prefetch == 1,
+    .flat_optimizer = first && !value.use_orig_params,
+    .state_dict_on_gpu = first && !value.state_dict_offload,
     .optimizer = training->step.optimizer,
     .versions = training->step.versions,
   };

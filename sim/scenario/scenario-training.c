@@ -10,7 +10,8 @@ typedef struct {
   int framework, dtype, attention;
   ZsVersion framework_version, torch_version, transformers_version;
   const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
-  int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps;
+  int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
+      optimizer_groups;
   double clipping;
   bool reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize,
     hugging_face, save;
@@ -141,10 +142,12 @@ read_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step, boo
 }
 
 static bool
-read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
+read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind,
+                int64_t *ret_groups)
 {
   typedef struct {
     int name, implementation;
+    int64_t groups;
   } Optimizer;
   static const char *const names[] = { "adamw", "adam", NULL };
   static const char *const kinds[] = { "fused", "foreach", "for-loop", NULL };
@@ -154,9 +157,11 @@ read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
     { ZS_FIELD ("name", WORD, Optimizer, name), .words = names },
     { ZS_FIELD ("implementation", WORD, Optimizer, implementation), .words = kinds,
       .word_values = kind_values },
+    { ZS_FIELD ("groups", INT, Optimizer, groups), .min = 1, .max = 2,
+      .help = "parameter groups; the Trainer makes 2, with and without weight decay" },
   };
   const ZsVersions *versions = &reader->scenario->cluster.versions;
-  Optimizer value = { 0, OPTIMIZER_UNKNOWN };
+  Optimizer value = { 0, OPTIMIZER_UNKNOWN, 0 };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
 
   if (node != NULL
@@ -175,6 +180,7 @@ read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind)
                        "transformers' TrainingArguments", "%s", fused ? "fused" : "foreach");
   }
   *ret_kind = (ZsOptimizerKind)value.implementation;
+  *ret_groups = value.groups;
   return true;
 }
 
@@ -217,6 +223,7 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
   context.max_grad_norm =
       given[CLIPPING] != NULL ? values->clipping : 1.0; /* TrainingArguments' own */
   context.client_optimizer = training->step.optimizer;
+  context.client_groups = (int)values->optimizer_groups;
   context.zero_init = values->zero_init;
   context.prefix = "training.deepspeed.";
   if (context.micro_batch == 0 && zs_ds_config_get (root, "train_batch_size") == NULL
@@ -436,6 +443,9 @@ zs_reader_training (ZsReader *reader)
     .sm_count = scenario->cluster.gpu.sm_count,
     .reentrant = scenario->cluster.versions.of[ZS_SOFTWARE_TRANSFORMERS] < ZS_VERSION (5, 0, 0),
   };
+  if (values.load_in_4bit)
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "not-simulated", given[LOAD_IN_4BIT],
+                  "4-bit weights are not simulated: they are taken in 16 bit, so memory is too high");
   if (!read_alloc_conf (reader, given[ALLOC_CONF]))
     return false;
   if (training->framework == ZS_FRAMEWORK_SINGLE && training->world > 1)
@@ -444,7 +454,7 @@ zs_reader_training (ZsReader *reader)
 
   bool ok = read_checkpointing (reader, values.checkpointing, step, &reentrant_given);
 
-  ok &= read_optimizer (reader, values.optimizer, &step->optimizer);
+  ok &= read_optimizer (reader, values.optimizer, &step->optimizer, &values.optimizer_groups);
   ok &= zs_reader_lora (reader, values.lora, step, &lora_dtype_given);
   if (given[REENTRANT] != NULL)
     step->reentrant = values.reentrant;

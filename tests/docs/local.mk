@@ -6,3 +6,5 @@ tests_docs_test_baseline_LDADD = $(TEST_LIBS)
 EXTRA_DIST += tests/docs/baseline.yaml
 TESTS += tests/docs/folklore.sh
 EXTRA_DIST += tests/docs/folklore.sh tests/docs/folklore.json docs/folklore.md docs/folklore.zh.md tests/tools/make-folklore.py
+TESTS += tests/docs/cases.sh
+EXTRA_DIST += tests/docs/cases.sh tests/docs/cases.json docs/cases.md tests/tools/make-cases.py
