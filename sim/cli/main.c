@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/base/words.h"
 #include "sim/cli/command.h"
+#include "sim/run/run.h"
 
 static void
 print_help (FILE *file)
@@ -31,7 +32,8 @@ zs_command_fail (const GError *error)
   fprintf (stderr, "zerosim: %s\n", error->message);
   if (error->domain == ZS_ERROR && error->code == ZS_ERROR_USAGE)
     return ZS_EXIT_USAGE;
-  if (error->domain == ZS_ERROR && error->code == ZS_ERROR_LIMIT)
+  if ((error->domain == ZS_ERROR && error->code == ZS_ERROR_LIMIT)
+      || (error->domain == ZS_RUN_ERROR && error->code == ZS_RUN_ERROR_LIMIT))
     return ZS_EXIT_LIMIT;
   return ZS_EXIT_INPUT;
 }

@@ -75,11 +75,11 @@ zero_line (const ZsTraining *training)
   g_autofree char *version = zs_version_format (zero->versions.of[ZS_SOFTWARE_DEEPSPEED]);
   GString *text = g_string_new (NULL);
 
-  g_string_append_printf (text, "DeepSpeed %s: ", version);
+  g_string_append_printf (text, "DeepSpeed %s", version);
   if (zero->stage >= 1) {
     g_autofree char *bucket = zs_count_format (zero->reduce_bucket_size);
 
-    g_string_append_printf (text, "bucket %s elements, overlap_comm %s", bucket,
+    g_string_append_printf (text, ": bucket %s elements, overlap_comm %s", bucket,
                             zero->overlap_comm ? "on" : "off");
   }
   if (zero->stage == 3) {
@@ -107,12 +107,13 @@ zs_scenario_lines (const ZsScenario *scenario)
   else if (step->checkpoint_every == 1)
     checkpointing = g_strdup_printf ("checkpointing%s", step->reentrant ? " (reentrant)" : "");
   else
-    checkpointing = g_strdup_printf ("checkpointing of every %" G_GINT64_FORMAT ". layer",
+    checkpointing = g_strdup_printf ("checkpointing of one layer in %" G_GINT64_FORMAT,
                                      step->checkpoint_every);
   g_ptr_array_add (lines, g_strdup_printf (
       "micro-batch %" G_GINT64_FORMAT " x accumulation %d x %" G_GINT64_FORMAT
-      " ranks, sequence %" G_GINT64_FORMAT ", %s, %s, attention %s",
-      step->micro_batch, training->gradient_accumulation, training->world, step->sequence,
+      " rank%s, sequence %" G_GINT64_FORMAT ", %s, %s, attention %s",
+      step->micro_batch, training->gradient_accumulation, training->world,
+      training->world == 1 ? "" : "s", step->sequence,
       checkpointing, DTYPE_NAMES[step->dtype], ATTENTION_NAMES[step->attention]));
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     g_ptr_array_add (lines, zero_line (training));

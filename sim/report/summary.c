@@ -3,6 +3,8 @@
 
 #include "sim/report/summary.h"
 
+#include <string.h>
+
 #include "sim/base/units.h"
 
 #define NAME_ROOM 26     /* columns of a row's name */
@@ -30,12 +32,27 @@ append_gib (ZsText *text, int64_t bytes)
   zs_text_append (text, "%8.2f GiB", (double) bytes / 1073741824.0);
 }
 
-static void
-append_time (ZsText *text, ZsTime time)
+/* All times of one table in one unit, that of the WHOLE, so that they can be compared. */
+static char *
+table_time (ZsTime time, ZsTime whole)
 {
-  g_autofree char *formatted = zs_time_format (time);
+  double seconds = zs_time_to_seconds (time);
 
-  zs_text_append (text, "%s", formatted);
+  if (whole >= 10 * ZS_SECOND)
+    return g_strdup_printf ("%.2f s", seconds);
+  if (whole >= ZS_SECOND)
+    return g_strdup_printf ("%.3f s", seconds);
+  return g_strdup_printf (whole >= 100 * ZS_MILLISECOND ? "%.1f ms" : "%.3f ms", seconds * 1e3);
+}
+
+/* What of a GPU may be full without a warning: the rest is less than what drivers and libraries
+ * differ by from machine to machine. */
+#define ROOM_TO_SPARE 0.98
+
+static bool
+is_tight (int64_t used, int64_t limit)
+{
+  return limit > 0 && (double) used > ROOM_TO_SPARE * (double) limit;
 }
 
 /* Where in the run: "step 2, backward of micro-step 1". */
@@ -43,8 +60,8 @@ static char *
 place (int step, ZsPhase phase, int micro_step)
 {
   if (step == 0)
-    return g_strdup_printf ("while the model is %s",
-                            phase == ZS_PHASE_LOAD ? "loaded" : "made ready (engine initialisation)");
+    return g_strdup (phase == ZS_PHASE_LOAD ? "while the model is loaded"
+                                            : "while the engine is initialised");
   if (phase == ZS_PHASE_FORWARD || phase == ZS_PHASE_BACKWARD)
     return g_strdup_printf ("in step %d, %s of micro-step %d", step, zs_phase_name (phase),
                             micro_step + 1);
@@ -57,42 +74,78 @@ write_oom (const ZsResult *result, int64_t needed_bytes, ZsText *text)
   const ZsOom *oom = &result->oom;
   g_autofree char *where = place (oom->step, oom->phase, oom->micro_step);
   g_autofree char *request = zs_bytes_format (oom->request_bytes);
+  g_autofree char *allocated = zs_bytes_format (oom->allocated_bytes);
+  g_autofree char *reserved = zs_bytes_format (oom->reserved_bytes);
   g_autofree char *layer
       = oom->layer >= 0 ? g_strdup_printf (", layer %d", oom->layer) : g_strdup ("");
+  g_autofree char *who
+      = g_strdup_printf ("(rank %" G_GINT64_FORMAT "%s: %s)", oom->rank, layer,
+                         oom->op != NULL && oom->op[0] != '\0' ? oom->op : "model");
   int64_t missing = oom->tried_bytes - oom->free_bytes;
+  GString *sizes = g_string_new (NULL);
 
   zs_text_styled (text, ZS_STYLE_BAD, "OUT OF MEMORY");
-  zs_text_append (text, " %s (rank %" G_GINT64_FORMAT "%s: %s)\n", where, oom->rank, layer,
-                  oom->op != NULL && oom->op[0] != '\0' ? oom->op : "model");
-  zs_text_append (text, "  %s of %s did not fit: ", request, zs_category_name (oom->category));
-  append_bytes (text, oom->allocated_bytes);
-  zs_text_append (text, " allocated, ");
-  append_bytes (text, oom->reserved_bytes);
-  zs_text_append (text, " reserved");
+  zs_text_append (text, " %s%s%s\n", where,
+                  (int) (strlen ("OUT OF MEMORY  ") + strlen (where) + strlen (who)) > text->width
+                      ? "\n  " : " ", who);
+  g_string_append_printf (sizes, "%s of %s did not fit: %s allocated, %s reserved", request,
+                          zs_category_name (oom->category), allocated, reserved);
   if (missing > 0) {
-    zs_text_append (text, "; short by ");
-    append_bytes (text, missing);
+    g_autofree char *short_by = zs_bytes_format (missing);
+
+    g_string_append_printf (sizes, "; short by %s", short_by);
   }
-  zs_text_append (text, "\n");
+  zs_text_wrap (text, "  ", 2, sizes->str);
+  g_string_free (sizes, TRUE);
   if (needed_bytes > 0) {
-    zs_text_append (text, "  On a GPU with room for it the run would need ");
-    append_bytes (text, needed_bytes);
-    if (result->gpu_memory_bytes > 0) {
-      zs_text_append (text, "; this one has ");
-      append_bytes (text, result->gpu_memory_bytes);
-    }
-    zs_text_append (text, ".\n");
+    g_autofree char *needed = zs_bytes_format (needed_bytes);
+    g_autofree char *has = zs_bytes_format (result->gpu_memory_bytes);
+    g_autofree char *need = g_strdup_printf (
+        result->gpu_memory_bytes > 0
+            ? "On a GPU with room for it the run would need %s; this one has %s."
+            : "On a GPU with room for it the run would need %s.", needed, has);
+
+    zs_text_wrap (text, "  ", 2, need);
   }
   if (oom->message != NULL)
     zs_text_wrap (text, "  ", 2, oom->message);
 }
 
 static void
+write_fits (const ZsResult *result, ZsText *text)
+{
+  int64_t limit = result->limit_bytes > 0 ? result->limit_bytes : result->gpu_memory_bytes;
+  int64_t used = result->limit_bytes > 0 ? result->peak_reserved_bytes : result->peak_device_bytes;
+
+  zs_text_styled (text, ZS_STYLE_GOOD, "FITS");
+  if (limit > 0) {
+    zs_text_append (text, ": ");
+    append_bytes (text, used);
+    zs_text_append (text, " of ");
+    append_bytes (text, limit);
+    zs_text_append (text, " per GPU at the peak (");
+    zs_text_percent (text, used, limit);
+    zs_text_append (text, ")");
+  }
+  zs_text_append (text, "\n");
+  if (result->alloc_retries > 0) {
+    g_autofree char *times
+        = result->alloc_retries == 1
+              ? g_strdup ("once") : g_strdup_printf ("%" G_GINT64_FORMAT " times", result->alloc_retries);
+    g_autofree char *just = g_strdup_printf (
+        "But only just: the allocator had to flush its cache and try again %s, which is slow.", times);
+
+    zs_text_wrap (text, "  ", 2, just);
+  } else if (is_tight (used, limit)) {
+    zs_text_wrap (text, "  ", 2,
+                  "With nothing to spare: another driver, or a program beside it, may tip it over.");
+  }
+}
+
+static void
 write_verdict (const ZsSummary *summary, ZsText *text)
 {
   const ZsResult *result = summary->result;
-  int64_t limit = result->limit_bytes > 0 ? result->limit_bytes : result->gpu_memory_bytes;
-  int64_t used = result->limit_bytes > 0 ? result->peak_reserved_bytes : result->peak_device_bytes;
 
   if (result->outcome == ZS_OUTCOME_OOM) {
     write_oom (result, summary->needed_bytes, text);
@@ -107,35 +160,26 @@ write_verdict (const ZsSummary *summary, ZsText *text)
     zs_text_append (text, "\n  The kernel kills a process then: exit -9, not a CUDA error.\n");
     return;
   }
-  zs_text_styled (text, ZS_STYLE_GOOD, "FITS");
-  if (limit > 0) {
-    zs_text_append (text, ": ");
-    append_bytes (text, used);
-    zs_text_append (text, " of ");
-    append_bytes (text, limit);
-    zs_text_append (text, " per GPU at the peak (");
-    zs_text_percent (text, used, limit);
-    zs_text_append (text, ")");
-  }
-  if (result->alloc_retries > 0)
-    zs_text_append (text,
-                    ", but only just: the allocator\n  had to flush its cache and retry %" G_GINT64_FORMAT
-                    " times, which is slow",
-                    result->alloc_retries);
-  zs_text_append (text, "\n");
+  write_fits (result, text);
 }
 
+/* At the peak; or, if it did not fit, when it failed: what counts then is who was in the way. */
 static void
 write_holders (const ZsResult *result, ZsText *text)
 {
   const GArray *holders = result->peak_holders;
+  bool failed = result->outcome == ZS_OUTCOME_OOM;
+  int64_t allocated = failed ? result->oom.allocated_bytes : result->peak_allocated_bytes;
+  int64_t reserved = failed ? result->oom.reserved_bytes : result->peak_reserved_bytes;
   int64_t others = 0;
   g_autofree char *where
       = place (result->peak_step, result->peak_phase, result->peak_micro_step);
 
   zs_text_append (text, "\n");
-  zs_text_styled (text, ZS_STYLE_BOLD, "GPU memory at the peak");
-  zs_text_append (text, " (%s)\n", where);
+  zs_text_styled (text, ZS_STYLE_BOLD, failed ? "GPU memory when it failed" : "GPU memory at the peak");
+  if (!failed)
+    zs_text_append (text, " (%s)", where);
+  zs_text_append (text, "\n");
   for (guint i = 0; holders != NULL && i < holders->len; i++) {
     const ZsHolder *holder = &g_array_index (holders, ZsHolder, i);
 
@@ -147,7 +191,7 @@ write_holders (const ZsResult *result, ZsText *text)
     zs_text_append (text, "  %-*s", NAME_ROOM, zs_category_name (holder->category));
     append_gib (text, holder->bytes);
     zs_text_append (text, "  ");
-    zs_text_bar (text, text->width - NAME_ROOM - 18, holder->bytes, result->peak_allocated_bytes);
+    zs_text_bar (text, text->width - NAME_ROOM - 18, holder->bytes, allocated);
     zs_text_append (text, "\n");
   }
   if (others >= INT64_C (5) << 20) {
@@ -156,11 +200,11 @@ write_holders (const ZsResult *result, ZsText *text)
     zs_text_append (text, "\n");
   }
   zs_text_append (text, "  %-*s", NAME_ROOM, "allocated");
-  append_gib (text, result->peak_allocated_bytes);
+  append_gib (text, allocated);
   zs_text_append (text, "\n  %-*s", NAME_ROOM, "reserved by PyTorch");
-  append_gib (text, result->peak_reserved_bytes);
+  append_gib (text, reserved);
   zs_text_append (text, "\n  %-*s", NAME_ROOM, "with CUDA and NCCL");
-  append_gib (text, result->peak_device_bytes);
+  append_gib (text, reserved + result->context_bytes + result->communicator_bytes);
   if (result->gpu_memory_bytes > 0) {
     zs_text_append (text, "  of ");
     append_bytes (text, result->gpu_memory_bytes);
@@ -181,15 +225,19 @@ write_time (const ZsResult *result, ZsText *text)
 {
   if (result->step_time_ps <= 0)
     return;
+  g_autofree char *whole = table_time (result->step_time_ps, result->step_time_ps);
+
   zs_text_append (text, "\n");
-  zs_text_styled (text, ZS_STYLE_BOLD, "Time of a step");
-  zs_text_append (text, " ");
-  append_time (text, result->step_time_ps);
-  zs_text_append (text, "\n");
+  if (result->outcome == ZS_OUTCOME_OOM && result->steps->len > 0)
+    zs_text_styled (text, ZS_STYLE_BOLD, "Time of step %d, the last that ended:",
+                    g_array_index (result->steps, ZsStepResult, result->steps->len - 1).step);
+  else
+    zs_text_styled (text, ZS_STYLE_BOLD, "Time of a step");
+  zs_text_append (text, " %s\n", whole);
   for (int wait = 0; wait < ZS_N_WAITS; wait++) {
     if (result->wait_ps[wait] <= 0)
       continue;
-    g_autofree char *time = zs_time_format (result->wait_ps[wait]);
+    g_autofree char *time = table_time (result->wait_ps[wait], result->step_time_ps);
 
     zs_text_append (text, "  %-*s%12s  ", NAME_ROOM, WAIT_WORDS[wait], time);
     zs_text_bar (text, text->width - NAME_ROOM - 18, result->wait_ps[wait], result->step_time_ps);
@@ -212,7 +260,10 @@ write_host (const ZsResult *result, ZsText *text)
   zs_text_append (text, " ");
   append_bytes (text, bytes);
   zs_text_append (text, " (");
-  append_bytes (text, result->host_pinned_peak_bytes);
+  if (result->host_pinned_peak_bytes > 0)
+    append_bytes (text, result->host_pinned_peak_bytes);
+  else
+    zs_text_append (text, "none");
   zs_text_append (text, " of it pinned)");
   if (result->host_memory_bytes > 0) {
     zs_text_append (text, " of ");
@@ -225,12 +276,42 @@ write_host (const ZsResult *result, ZsText *text)
   zs_text_append (text, "\n");
 }
 
+/* What a change leads to, in a line: "fits with 12.46 GiB; step 4.044 s, 506 tokens/s per GPU". */
+static char *
+outcome_of (const ZsChange *change, const ZsResult *before)
+{
+  GString *line = g_string_new (NULL);
+  double rate = before->outcome == ZS_OUTCOME_OK ? before->tokens_per_second_per_gpu : 0;
+
+  if (change->outcome == ZS_OUTCOME_OK) {
+    g_autofree char *bytes = zs_bytes_format (change->peak_device_bytes);
+
+    g_string_append_printf (line, "fits with %s%s", bytes,
+                            is_tight (change->peak_device_bytes, before->gpu_memory_bytes)
+                                ? ", with nothing to spare" : "");
+  } else {
+    g_string_append (line, "does not fit alone");
+  }
+  if (change->outcome == ZS_OUTCOME_OK && change->step_time > 0) {
+    g_autofree char *time = zs_time_format (change->step_time);
+
+    g_string_append_printf (line, "; step %s, %.0f tokens/s per GPU", time,
+                            change->tokens_per_second_per_gpu);
+    if (rate > 0)
+      g_string_append_printf (line, " (%+.0f %%)",
+                              100.0 * (change->tokens_per_second_per_gpu / rate - 1));
+  }
+  if (change->host_bytes > INT64_C (1) << 30) {
+    g_autofree char *host = zs_bytes_format (change->host_bytes);
+
+    g_string_append_printf (line, "; host %s", host);
+  }
+  return g_string_free (line, FALSE);
+}
+
 static void
 write_changes (const ZsSummary *summary, ZsText *text)
 {
-  const ZsResult *result = summary->result;
-  double before = result->outcome == ZS_OUTCOME_OK ? result->tokens_per_second_per_gpu : 0;
-
   if (summary->n_changes == 0 && summary->changes_said == NULL)
     return;
   zs_text_append (text, "\n");
@@ -238,29 +319,18 @@ write_changes (const ZsSummary *summary, ZsText *text)
   zs_text_append (text, "\n");
   for (int i = 0; i < summary->n_changes; i++) {
     const ZsChange *change = &summary->changes[i];
+    g_autofree char *outcome = outcome_of (change, summary->result);
 
-    zs_text_append (text, "  %d ", i + 1);
-    zs_text_styled (text, ZS_STYLE_BOLD, "%s", change->change);
-    zs_text_append (text, "\n    ");
-    if (change->outcome == ZS_OUTCOME_OK) {
-      zs_text_append (text, "fits with ");
-      append_bytes (text, change->peak_device_bytes);
+    g_autofree char *number = g_strdup_printf ("  %d ", i + 1);
+
+    if (g_utf8_strlen (change->change, -1) + 4 > text->width) {
+      zs_text_wrap (text, number, 4, change->change);
     } else {
-      zs_text_append (text, "does not fit alone");
+      zs_text_append (text, "%s", number);
+      zs_text_styled (text, ZS_STYLE_BOLD, "%s", change->change);
+      zs_text_append (text, "\n");
     }
-    if (change->outcome == ZS_OUTCOME_OK && change->step_time > 0) {
-      zs_text_append (text, "; step ");
-      append_time (text, change->step_time);
-      zs_text_append (text, ", %.0f tokens/s per GPU", change->tokens_per_second_per_gpu);
-      if (before > 0)
-        zs_text_append (text, " (%+.0f %%)",
-                        100.0 * (change->tokens_per_second_per_gpu / before - 1));
-    }
-    if (change->host_bytes > INT64_C (1) << 30) {
-      zs_text_append (text, "; host ");
-      append_bytes (text, change->host_bytes);
-    }
-    zs_text_append (text, "\n");
+    zs_text_wrap (text, "    ", 4, outcome);
     if (change->reason != NULL)
       zs_text_wrap (text, "    ", 4, change->reason);
   }
@@ -271,8 +341,12 @@ write_changes (const ZsSummary *summary, ZsText *text)
 void
 zs_summary_write (const ZsSummary *summary, ZsText *text)
 {
-  zs_text_styled (text, ZS_STYLE_BOLD, "%s", summary->title);
-  zs_text_append (text, "\n");
+  if (g_utf8_strlen (summary->title, -1) > text->width) {
+    zs_text_wrap (text, "", 2, summary->title);
+  } else {
+    zs_text_styled (text, ZS_STYLE_BOLD, "%s", summary->title);
+    zs_text_append (text, "\n");
+  }
   for (const char *const *line = summary->settings; line != NULL && *line != NULL; line++)
     zs_text_wrap (text, "", 2, *line);
   zs_text_append (text, "\n");

@@ -80,7 +80,7 @@ void
 zs_text_percent (ZsText *text, int64_t part, int64_t whole)
 {
   if (whole <= 0)
-    g_string_append (text->string, "  -");
+    g_string_append (text->string, "-");
   else
-    g_string_append_printf (text->string, "%3.0f %%", 100.0 * (double) part / (double) whole);
+    g_string_append_printf (text->string, "%.0f %%", 100.0 * (double) part / (double) whole);
 }

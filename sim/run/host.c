@@ -364,7 +364,9 @@ zs_host_run (Rank *rank)
   zs_rank_update (rank);
   if (rank->n_instructions > run->max_instructions && run->error == NULL) {
     g_set_error (&run->error, ZS_RUN_ERROR, ZS_RUN_ERROR_LIMIT,
-                 "stopped after %" G_GINT64_FORMAT " instructions of rank %" G_GINT64_FORMAT,
+                 "the run is too large: stopped after %" G_GINT64_FORMAT " instructions of rank %"
+                 G_GINT64_FORMAT "; fewer steps or micro-steps (gradient accumulation) make it "
+                 "smaller, and micro-steps are alike",
                  run->max_instructions, rank->rank);
     run->stopped = true;
   }

@@ -196,32 +196,76 @@ add_log (Rank *rank, uint32_t tensor, int64_t bytes, uint32_t label, uint8_t cat
 }
 
 static void
-fail (Rank *rank, const ZsInstruction *instruction)
+count_peaks (Rank *rank, ZsPhaseResult *phase)
+{
+  phase->peak_allocated_bytes = rank->counters->allocated.peak;
+  phase->peak_reserved_bytes = rank->counters->reserved.peak;
+  phase->end_allocated_bytes = rank->counters->allocated.now;
+  phase->end_reserved_bytes = rank->counters->reserved.now;
+  if (phase->step > 0)
+    rank->peak_reserved = MAX (rank->peak_reserved, phase->peak_reserved_bytes);
+}
+
+/* Stops the run; the caller fills in what was asked for. */
+static ZsOom *
+fail (Rank *rank, uint32_t label)
 {
   Run *run = rank->run;
-  const ZsMachine *machine = run->machine;
-  const ZsAllocationFailure *failure = zs_caching_allocator_failure (rank->allocator);
-  const ZsLabel *label = &rank->plan->labels[instruction->label];
-  const ZsPhaseResult *phase = rank->phases->len > 0
+  ZsPhaseResult *phase = rank->phases->len > 0
     ? &g_array_index (rank->phases, ZsPhaseResult, rank->phases->len - 1) : NULL;
+
+  if (phase != NULL)
+    count_peaks (rank, phase);   /* it has no end */
+  run->stopped = true;
+  run->outcome = ZS_OUTCOME_OOM;
+  run->oom = (ZsOom) {
+    .rank = rank->rank, .step = phase != NULL ? phase->step : 0,
+    .micro_step = phase != NULL ? phase->micro_step : 0,
+    .phase = phase != NULL ? phase->phase : ZS_PHASE_LOAD,
+    .layer = rank->plan->labels[label].layer, .op = rank->plan->labels[label].what,
+  };
+  return &run->oom;
+}
+
+static void
+fail_alloc (Rank *rank, const ZsInstruction *instruction)
+{
+  const ZsMachine *machine = rank->run->machine;
+  const ZsAllocationFailure *failure = zs_caching_allocator_failure (rank->allocator);
+  ZsOom *oom = fail (rank, instruction->label);
   ZsOomFacts facts = {
     .failure = *failure, .total = machine->gpu_memory_bytes,
     .gpu = machine->node_ranks > 0 ? (int) (rank->rank % machine->node_ranks) : 0,
     .process = machine->context_bytes + rank->communicator_bytes + failure->reserved,
   };
 
-  run->stopped = true;
-  run->outcome = ZS_OUTCOME_OOM;
-  run->oom = (ZsOom) {
-    .rank = rank->rank, .step = phase != NULL ? phase->step : 0,
-    .micro_step = phase != NULL ? phase->micro_step : 0,
-    .phase = phase != NULL ? phase->phase : ZS_PHASE_LOAD, .layer = label->layer,
-    .op = label->what, .category = instruction->kind, .request_bytes = failure->request,
-    .tried_bytes = failure->segment, .allocated_bytes = failure->allocated,
-    .reserved_bytes = failure->reserved, .free_bytes = failure->free,
-    .limit_bytes = failure->limit,
-    .message = zs_oom_message (run->options->torch, &facts),
-  };
+  oom->category = instruction->kind;
+  oom->request_bytes = failure->request;
+  oom->tried_bytes = failure->segment;
+  oom->allocated_bytes = failure->allocated;
+  oom->reserved_bytes = failure->reserved;
+  oom->free_bytes = failure->free;
+  oom->limit_bytes = failure->limit;
+  oom->message = zs_oom_message (rank->run->options->torch, &facts);
+}
+
+/* NCCL asks the driver and not PyTorch: what PyTorch keeps in its cache is not given back. */
+static void
+fail_collective (Rank *rank, const ZsInstruction *instruction, int64_t wanted)
+{
+  ZsOom *oom = fail (rank, instruction->label);
+
+  oom->op = "NCCL's own buffers";
+  oom->category = ZS_CATEGORY_BUCKETS;
+  oom->request_bytes = oom->tried_bytes = wanted;
+  oom->allocated_bytes = rank->counters->allocated.now;
+  oom->reserved_bytes = rank->counters->reserved.now;
+  oom->free_bytes = device_free (rank, oom->reserved_bytes);
+  oom->limit_bytes = rank->run->options->memory_limit_bytes;
+  /* torch/csrc/distributed/c10d/NCCLUtils.cpp with NCCL's last error */
+  oom->message = g_strdup ("torch.distributed.DistBackendError: NCCL error: unhandled cuda error. "
+                           "ncclUnhandledCudaError: Call to CUDA function failed. "
+                           "Last error: Cuda failure 'out of memory'");
 }
 
 bool
@@ -236,7 +280,7 @@ zs_memory_alloc (Rank *rank, const ZsInstruction *instruction)
                                                 instruction->label);
 
   if (G_UNLIKELY (block == NULL)) {
-    fail (rank, instruction);
+    fail_alloc (rank, instruction);
     return false;
   }
   slot->block = block;
@@ -324,18 +368,22 @@ zs_memory_collective (Rank *rank, const ZsInstruction *instruction)
   rank->collectives_used[instruction->other] |= bit;
   if (machine->communicator_bytes == NULL)
     return;
-  rank->communicator_bytes = 0;
+  int64_t before = rank->communicator_bytes, bytes = 0;
   bool first = true;
 
   for (int c = 0; c < ZS_N_COMMUNICATORS; c++)
     if (rank->collectives_used[c] != 0) {
       const Instance *instance = &rank->run->instances[rank->instances[c]];
 
-      rank->communicator_bytes
-        += machine->communicator_bytes (machine->self, c, instance->groups[0],
-                                        rank->collectives_used[c], first);
+      bytes += machine->communicator_bytes (machine->self, c, instance->groups[0],
+                                            rank->collectives_used[c], first);
       first = false;
     }
+  if (machine->gpu_memory_bytes > 0
+      && bytes - before > device_free (rank, rank->counters->reserved.now))
+    fail_collective (rank, instruction, bytes - before);
+  else
+    rank->communicator_bytes = bytes;
 }
 
 int64_t
@@ -356,12 +404,7 @@ end_phase (Rank *rank)
 {
   ZsPhaseResult *phase = &g_array_index (rank->phases, ZsPhaseResult, rank->phases->len - 1);
 
-  phase->peak_allocated_bytes = rank->counters->allocated.peak;
-  phase->peak_reserved_bytes = rank->counters->reserved.peak;
-  phase->end_allocated_bytes = rank->counters->allocated.now;
-  phase->end_reserved_bytes = rank->counters->reserved.now;
-  if (phase->step > 0)
-    rank->peak_reserved = MAX (rank->peak_reserved, phase->peak_reserved_bytes);
+  count_peaks (rank, phase);
   rank->step_flops += rank->flops;
   if (phase->phase == ZS_PHASE_FORWARD)
     rank->forward_flops += rank->flops;

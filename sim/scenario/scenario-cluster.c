@@ -25,10 +25,10 @@ enum { GPU, GPU_MEMORY, GPUS_PER_NODE, NODES, INSTANCE, FABRIC, NETWORK, PEER_AC
 static const ZsField FIELDS[N_FIELDS] = {
   [GPU] = { ZS_FIELD ("gpu", STRING, Values, gpu), .help = "a name in models/gpus" },
   [GPU_MEMORY] = { ZS_FIELD ("gpu_memory", BYTES, Values, gpu_memory), .min = 1 << 28,
-                   .max = INT64_C (1) << 42, .help = "what torch reports as total_memory" },
+                   .max = INT64_C (400) << 30, .help = "what torch reports as total_memory" },
   [GPUS_PER_NODE] = { ZS_FIELD ("gpus_per_node", INT32, Values, gpus_per_node), .min = 1,
-                      .max = 64 },
-  [NODES] = { ZS_FIELD ("nodes", INT32, Values, nodes), .min = 1, .max = 65536 },
+                      .max = 32 },
+  [NODES] = { ZS_FIELD ("nodes", INT32, Values, nodes), .min = 1, .max = 2048 },
   [INSTANCE] = { ZS_FIELD ("instance", STRING, Values, instance),
                  .help = "a name in models/instances" },
   [FABRIC] = { ZS_FIELD ("fabric", NODE, Values, fabric),

@@ -5,10 +5,14 @@
 
 #include "sim/run/training.h"
 
+/* Ten seconds or so of our time: some 1,000 micro-steps of LLaMA-7B under ZeRO-3 in three steps. */
+#define MAX_INSTRUCTIONS INT64_C (100000000)
+
 void
 zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_options)
 {
   zs_run_options_init (ret_options);
+  ret_options->max_instructions = MAX_INSTRUCTIONS;
   ret_options->alloc_conf = scenario->alloc_conf;
   ret_options->memory_limit_bytes = scenario->memory_limit_bytes;
   ret_options->torch = scenario->cluster.versions.of[ZS_SOFTWARE_TORCH];

@@ -309,7 +309,9 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
 
   if (changes->len > MAX_SHOWN)
     g_array_set_size (changes, MAX_SHOWN);
-  if (n_found == 0 && result->outcome == ZS_OUTCOME_OK)
+  if (suggestions->n_tried == 0)
+    suggestions->said = NULL;
+  else if (n_found == 0 && result->outcome == ZS_OUTCOME_OK)
     suggestions->said = g_strdup_printf ("None of %d changes tried fits and is faster by 2 %% or more.",
                                          suggestions->n_tried);
   else if (n_found == 0)
@@ -324,7 +326,7 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
 }
 
 /* More than any GPU has; the run is the same but for what asks how much memory is free. */
-#define ROOM "cluster.gpu_memory=4 TiB"
+#define ROOM "cluster.gpu_memory=400 GiB"
 
 int64_t
 zs_needed_bytes (const ZsScenarioSource *source)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 CLI_TESTS = \
   tests/cli/collective.sh \
+  tests/cli/consistent.sh \
   tests/cli/explain.sh \
   tests/cli/compare.sh \
   tests/cli/options.sh \
@@ -9,4 +10,4 @@ CLI_TESTS = \
   tests/cli/sweep.sh \
   tests/cli/topology.sh
 TESTS += $(CLI_TESTS)
-EXTRA_DIST += $(CLI_TESTS)
+EXTRA_DIST += $(CLI_TESTS) tests/cli/consistent.py
