@@ -6,6 +6,7 @@
 
 int zs_command_explain (const ZsOptions *options, char **arguments);
 int zs_command_report (const ZsOptions *options, char **arguments);
+int zs_command_serve (const ZsOptions *options, char **arguments);
 int zs_command_run (const ZsOptions *options, char **arguments);
 int zs_command_list (const ZsOptions *options, char **arguments);
 int zs_command_show (const ZsOptions *options, char **arguments);

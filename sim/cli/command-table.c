@@ -17,6 +17,8 @@ const ZsCommand ZS_COMMANDS[] = {
     ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_EXPLAIN, 1, 1, zs_command_explain },
   { "report", "SCENARIO...", "one self-contained HTML page; several scenarios on one time axis",
     ZS_OPTIONS_SCENARIO | ZS_OPTIONS_WRITE | ZS_OPTIONS_EXPLAIN, 1, 8, zs_command_report },
+  { "serve", "[SCENARIO]", "the page live on 127.0.0.1: move a setting, see the step change",
+    ZS_OPTIONS_SCENARIO | ZS_OPTIONS_SERVE, 0, 1, zs_command_serve },
   { "validate", "CASE...", "scenarios with measured numbers: error per case and in summary",
     ZS_OPTIONS_JOBS | ZS_OPTIONS_OUTPUT, 1, -1, zs_command_validate },
   { "check", "FILE...", "what is wrong, ignored, dead or risky in a ds_config.json or scenario",

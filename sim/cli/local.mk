@@ -10,6 +10,7 @@ zerosim_SOURCES = \
   sim/cli/command-replay.c \
   sim/cli/command-report.c \
   sim/cli/command-run.c \
+  sim/cli/command-serve.c \
   sim/cli/command-sweep.c \
   sim/cli/command-table.c \
   sim/cli/command-topology.c \

@@ -91,7 +91,7 @@ static const Option OPTIONS[] = {
   { "list", NULL, ZS_OPTIONS_PLOT, G_OPTION_ARG_NONE, FIELD (list), "list the figures" },
   { "level", "WHO", ZS_OPTIONS_EXPLAIN, STRING, FIELD (level), "beginner or expert" },
   { "lang", "CODE", ZS_OPTIONS_EXPLAIN, STRING, FIELD (language), "en or zh" },
-  { "port", "N", ZS_OPTIONS_SERVE, STRING, FIELD (port), "of 127.0.0.1" },
+  { "port", "N", ZS_OPTIONS_SERVE, STRING, FIELD (port), "port of 127.0.0.1; 0: any that is free" },
   { "plot", "FILE", ZS_OPTIONS_TOPOLOGY, STRING, FIELD (plot), "draw it as SVG" },
 };
 

@@ -51,10 +51,10 @@ peak_moment (const ZsResult *result, ZsTime training)
   return found;
 }
 
-/* The first step, that of the peak and the last; all, if there are no more.  After an OOM the step
- * that was not finished, or everything if there was none. */
+/* The first step, that of the peak and the last; all, if there are no more; the first is left out where
+ * time counts.  After an OOM the step that was not finished, or everything if there was none. */
 static GArray *
-choose_windows (const ZsResult *result, ZsTime *ret_peak)
+choose_windows (const ZsResult *result, bool quick, ZsTime *ret_peak)
 {
   GArray *windows = g_array_new (FALSE, TRUE, sizeof (Window));
 
@@ -87,7 +87,7 @@ choose_windows (const ZsResult *result, ZsTime *ret_peak)
     if (g_array_index (windows, Window, w).end <= g_array_index (windows, Window, w).start)
       g_array_remove_index (windows, w);
   *ret_peak = peak_moment (result, windows->len > 0 ? g_array_index (windows, Window, 0).start : 0);
-  for (guint w = 1; windows->len > MAX_STEPS && w + 1 < windows->len;) {
+  for (guint w = quick ? 0 : 1; windows->len > (quick ? 1 : MAX_STEPS) && w + 1 < windows->len;) {
     const Window *window = &g_array_index (windows, Window, w);
 
     if (*ret_peak >= window->start && *ret_peak < window->end)
@@ -103,7 +103,7 @@ write_steps (const ZsPageScenario *page, ZsJsonWriter *writer)
 {
   const ZsResult *result = page->result;
   ZsTime peak = -1;
-  g_autoptr (GArray) windows = result->spans != NULL ? choose_windows (result, &peak)
+  g_autoptr (GArray) windows = result->spans != NULL ? choose_windows (result, page->quick, &peak)
                                                      : g_array_new (FALSE, FALSE, sizeof (Window));
 
   zs_json_begin_array (writer, "shown");

@@ -134,14 +134,14 @@ async function unpackLinks (groups, uses) {
   return out;
 }
 
-async function unpackScenario (scenario) {
-  for (const step of scenario.shown) {
-    step.time = step.time_ps / 1000;
-    step.rows = await unpackSpans (step);
-    step.events = await unpackMemory (step.memory);
-    step.flows = await unpackLinks (step.links, scenario.result.links);
-  }
-  return scenario;
+/* A step is unpacked when it is shown. */
+async function unpackStep (scenario, step) {
+  if (step === undefined || step.rows !== undefined)
+    return;
+  step.time = step.time_ps / 1000;
+  step.events = await unpackMemory (step.memory);
+  step.flows = await unpackLinks (step.links, scenario.result.links);
+  step.rows = await unpackSpans (step);
 }
 
 /* Last index whose value is not above WHEN; -1 if there is none. */

@@ -73,6 +73,11 @@ class Controls {
       const started = performance.now ();
       try {
         const reply = await fetch ("run?" + this.query ()), body = await reply.json ();
+        if (reply.status === 503) {          /* busy: later */
+          this.pending = true;
+          await new Promise ((done) => setTimeout (done, 300));
+          continue;
+        }
         if (body.error !== undefined)
           throw new Error (body.error);
         if (this.pending)

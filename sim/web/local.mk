@@ -13,8 +13,14 @@ ZS_PAGE_FILES = \
   sim/web/page.js
 EXTRA_DIST += $(ZS_PAGE_FILES) sim/web/embed.awk
 libzerosim_core_la_SOURCES += \
+  sim/web/controls.c \
+  sim/web/controls.h \
   sim/web/page.c \
-  sim/web/page.h
+  sim/web/page.h \
+  sim/web/serve.c \
+  sim/web/serve.h \
+  sim/web/tree.c \
+  sim/web/tree.h
 nodist_libzerosim_core_la_SOURCES = sim/web/page-text.c
 MOSTLYCLEANFILES += sim/web/page-text.c
 sim/web/page-text.c: $(ZS_PAGE_FILES) sim/web/embed.awk sim/web/local.mk

@@ -34,8 +34,9 @@ function fillSteps () {
   select.value = String (page.step >= 0 && page.step < most ? page.step : most - 1);
 }
 
-function showStep (index, keepView) {
+async function showStep (index, keepView) {
   page.step = index;
+  await Promise.all (page.scenarios.map ((s) => unpackStep (s, s.shown[Math.min (index, s.shown.length - 1)])));
   const shown = page.scenarios.map ((s) => s.shown[Math.min (index, s.shown.length - 1)]).filter ((step) => step !== undefined);
   const all = Math.max (1, ...shown.map ((step) => step.time));
   page.view.memory = Math.max (1, ...shown.map ((step) => step.events === null ? 0 : step.events.reserved.reduce ((a, b) => Math.max (a, b), 0)));
@@ -83,7 +84,7 @@ function redraw () {
 }
 
 async function show (data, keepView) {
-  page.scenarios = await Promise.all (data.scenarios.map (unpackScenario));
+  page.scenarios = data.scenarios;
   if (page.timelines.length !== page.scenarios.length)
     build ();
   else
@@ -94,7 +95,7 @@ async function show (data, keepView) {
   fillCards ();
   fillStory ();
   fillSteps ();
-  showStep (Number (byId ("step").value), keepView);
+  await showStep (Number (byId ("step").value), keepView);
   if (keepView)
     page.timelines.forEach ((timeline, i) => moment[i] !== null && page.memories[i].events && page.memories[i].showMoment (moment[i]));
   byId ("settings-table").replaceChildren (settingsPanel (page.scenarios));
@@ -138,11 +139,11 @@ function main () {
       page.view.pan (Number (event.target.dataset.pan));
   });
   byId ("whole").addEventListener ("click", () => page.view.reset ());
-  byId ("to-peak").addEventListener ("click", () => {
+  byId ("to-peak").addEventListener ("click", async () => {
     const index = page.scenarios[0].shown.findIndex ((step) => step.peak_ns !== undefined);
     if (index >= 0 && index !== page.step) {
       byId ("step").value = String (index);
-      showStep (index, false);
+      await showStep (index, false);
     }
     page.memories.forEach ((memory) => memory.events && memory.showPeak ());
   });

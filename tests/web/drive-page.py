@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser as browsers
+import server
 
 PROGRAM = os.environ["ZEROSIM"]
 TOP = os.environ["top_srcdir"]
@@ -44,6 +45,7 @@ def drive_report(page, folder):
         took = min(took, time.time() - start)
     check(ready == "yes" and not page.problems, "the page loads without an error", page.problems)
     check(os.path.getsize(path) < 3 << 20 and took < 1.5, "it is small and opens fast", "%d bytes, %.2f s" % (os.path.getsize(path), took))
+    page.evaluate("Promise.all(page.scenarios[0].shown.map((step) => unpackStep(page.scenarios[0], step))).then(() => true)")
     shown = page.evaluate("page.scenarios[0].result")
     check(all(shown[key] == value for key, value in expected.items()), "its numbers are those of --json",
           [key for key, value in expected.items() if shown[key] != value])
@@ -81,6 +83,7 @@ def drive_report(page, folder):
     check(page.evaluate("page.memories[0].table.rows.length") > 3, "a click lists who is alive", moment)
     text = page.evaluate("document.getElementById('memories').textContent")
     page.evaluate("document.getElementById('to-peak').click()")
+    page.wait("document.getElementById('memories').textContent !== %s" % json.dumps(text), 2)
     check(page.evaluate("document.getElementById('memories').textContent") != text, "the peak is one click away")
     story = page.evaluate("document.getElementById('stories').textContent")
     page.evaluate("(() => { const l = document.getElementById('language'); l.value = 'zh'; l.dispatchEvent(new Event('change')); })()")
@@ -98,8 +101,28 @@ def drive_many(page, folder):
           "two scenarios share a page, one of them out of memory", page.problems)
 
 
+def drive_live(page, folder):
+    live = server.Server()
+    try:
+        address = "http://127.0.0.1:%d/" % live.port
+        check(page.open(address + "?stage=2") == "yes", "the live page loads", page.problems)
+        check(page.evaluate("page.live.inputs.get('stage').read()") == "2", "its state comes from the address")
+        expected = json.loads(run("run", SCENARIO, "--set", "stage=2", "--set", "training.micro_batch=4", "--json", "--no-advice"))
+        page.wait("!page.live.running && !page.live.pending")
+        page.evaluate("(() => { const i = page.live.inputs.get('micro_batch'); i.value = page.live.controls.find((c) => c.name === 'micro_batch')"
+                      ".values.indexOf('4'); i.dispatchEvent(new Event('input')); })()")
+        page.wait("!page.live.running && page.scenarios[0].result.step_time_ps === %d" % expected["step_time_ps"], 10)
+        check(page.evaluate("page.scenarios[0].result.peak_allocated_bytes") == expected["peak_allocated_bytes"], "a slider changes the numbers to those of run")
+        check("micro_batch=4" in page.evaluate("location.search") and "stage=2" in page.evaluate("location.search"), "the address follows",
+              page.evaluate("location.href"))
+        check(page.evaluate("document.querySelector('[data-number=tokens]').textContent") == "%.0f" % expected["tokens_per_second_per_gpu"], "so does what is shown")
+        check(not page.problems, "nothing of this was an error", page.problems)
+    finally:
+        live.stop()
+
+
 def main():
-    parts = [drive_report, drive_many]
+    parts = [drive_report, drive_many, drive_live]
     with tempfile.TemporaryDirectory() as folder:
         page = browsers.Browser()
         try:
