@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
   sim/base/behaviours.def \
+  sim/base/digest.h \
   sim/base/error.c \
   sim/base/error.h \
   sim/base/time.h \

@@ -41,3 +41,11 @@ zs_earliest_rival (const ZsEarliest *earliest, int32_t clock)
   }
   return least;
 }
+
+void
+zs_earliest_shift (ZsEarliest *earliest, ZsTime time)
+{
+  for (int32_t clock = 0; clock < earliest->n; clock++)
+    if (earliest->times[clock] != ZS_TIME_MAX)
+      zs_earliest_set (earliest, clock, earliest->times[clock] + time);
+}

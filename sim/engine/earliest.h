@@ -45,3 +45,6 @@ zs_earliest_time (const ZsEarliest *earliest)
 
 /* The earliest of the others. */
 ZsTime zs_earliest_rival (const ZsEarliest *earliest, int32_t clock) G_GNUC_PURE;
+
+/* All that is due, is due later by TIME. */
+void zs_earliest_shift (ZsEarliest *earliest, ZsTime time);

@@ -3,6 +3,8 @@
 
 #include "sim/engine/event-queue.h"
 
+#include "sim/base/digest.h"
+
 static inline bool
 before (const ZsPending *a, const ZsPending *b)
 {
@@ -69,4 +71,34 @@ zs_event_queue_pop (ZsEventQueue *queue, ZsPending *ret_pending)
   if (queue->n > 0)
     queue->heap[at] = last;
   return true;
+}
+
+uint64_t
+zs_event_queue_digest (const ZsEventQueue *queue, ZsTime now)
+{
+  g_autofree ZsPending *pending = g_memdup2 (queue->heap, (size_t) queue->n * sizeof *pending);
+  uint64_t digest = (uint64_t) queue->n;
+
+  /* in the order in which they will leave; there are few */
+  for (int64_t i = 1; i < queue->n; i++) {
+    ZsPending moved = pending[i];
+    int64_t at = i;
+
+    for (; at > 0 && before (&moved, &pending[at - 1]); at--)
+      pending[at] = pending[at - 1];
+    pending[at] = moved;
+  }
+  for (int64_t i = 0; i < queue->n; i++) {
+    digest = zs_digest_add (digest, (uint64_t) (pending[i].when - now));
+    digest = zs_digest_add (digest, (uint64_t) pending[i].what << 32 | pending[i].id);
+    digest = zs_digest_add (digest, pending[i].stamp);
+  }
+  return digest;
+}
+
+void
+zs_event_queue_shift (ZsEventQueue *queue, ZsTime time)
+{
+  for (int64_t i = 0; i < queue->n; i++)
+    queue->heap[i].when += time;
 }

@@ -33,6 +33,11 @@ void zs_event_queue_push (ZsEventQueue *queue, ZsTime when, uint32_t what, uint3
 /* The earliest, taken out; false when there is none. */
 bool zs_event_queue_pop  (ZsEventQueue *queue, ZsPending *ret_pending);
 
+/* A number for what is pending, as seen from NOW. */
+uint64_t zs_event_queue_digest (const ZsEventQueue *queue, ZsTime now);
+/* Everything that is pending is due later by TIME. */
+void     zs_event_queue_shift  (ZsEventQueue *queue, ZsTime time);
+
 /* When the earliest is due; ZS_TIME_MAX when there is none. */
 static inline ZsTime
 zs_event_queue_next (const ZsEventQueue *queue)

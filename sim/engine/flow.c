@@ -3,6 +3,8 @@
 
 #include "sim/engine/flow.h"
 
+#include "sim/base/digest.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -340,4 +342,61 @@ zs_flow_set_rate (const ZsFlowSet *set, int32_t resource)
         rate += (__int128) set->flows[f].rate * route->classes[k].weight;
   }
   return (ZsRate) (rate / ZS_SHARE_ONE);
+}
+
+/* ---- repetitions ---- */
+
+uint64_t
+zs_flow_set_digest (const ZsFlowSet *set, ZsTime now)
+{
+  uint64_t digest = zs_digest_add ((uint64_t) set->n_routes << 32 | (uint32_t) set->n_classes,
+                                   (uint64_t) set->unsettled);
+
+  for (int32_t f = 0; f < set->n_flows; f++) {
+    const Flow *flow = &set->flows[f];
+
+    digest = zs_digest_add (digest, (uint64_t) flow->left);
+    digest = zs_digest_add (digest, (uint64_t) (flow->left >> 64));
+    digest = zs_digest_add (digest, (uint64_t) (flow->since - now));
+    digest = zs_digest_add (digest, (uint64_t) flow->rate);
+    digest = zs_digest_add (digest, (uint64_t) flow->limit);
+    digest = zs_digest_add (digest, flow->tag);
+    digest = zs_digest_add (digest, (uint64_t) flow->route);
+  }
+  return digest;
+}
+
+int64_t *
+zs_flow_set_use (const ZsFlowSet *set, ZsTime now)
+{
+  int64_t *use = g_new (int64_t, set->n_routes + set->n_classes + 1);
+
+  for (int32_t r = 0; r < set->n_routes; r++)
+    use[r] = set->routes[r].bytes;
+  for (int32_t c = 0; c < set->n_classes; c++)
+    use[set->n_routes + c] = set->class_busy[c] + (set->class_active[c] > 0 ? now - set->settled : 0);
+  return use;
+}
+
+void
+zs_flow_set_repeat (ZsFlowSet *set, ZsTime now, ZsTime time, const int64_t *before, int64_t times)
+{
+  g_autofree int64_t *use = zs_flow_set_use (set, now);
+
+  for (int32_t f = 0; f < set->n_flows; f++) {
+    Flow *flow = &set->flows[f];
+
+    flow->since += time;
+    if (flow->end != ZS_TIME_MAX)
+      flow->end += time;
+  }
+  set->settled += time;
+  if (set->next != ZS_TIME_MAX)
+    set->next += time;
+  if (before == NULL)
+    return;
+  for (int32_t r = 0; r < set->n_routes; r++)
+    set->routes[r].bytes += times * (use[r] - before[r]);
+  for (int32_t c = 0; c < set->n_classes; c++)
+    set->class_busy[c] += times * (use[set->n_routes + c] - before[set->n_routes + c]);
 }

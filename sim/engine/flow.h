@@ -49,3 +49,13 @@ void    zs_flow_set_reset_use (ZsFlowSet *set, ZsTime now);
 ZsRate  zs_flow_set_rate (const ZsFlowSet *set, int32_t resource);
 int64_t zs_flow_set_bytes (const ZsFlowSet *set, int32_t resource);
 ZsTime  zs_flow_set_busy  (ZsFlowSet *set, int32_t resource, ZsTime now);
+
+/* ---- repetitions ---- */
+
+/* A number for the flows and their rates, as seen from NOW. */
+uint64_t zs_flow_set_digest (const ZsFlowSet *set, ZsTime now);
+/* The use of resources up to NOW, to be compared later.  Free with g_free. */
+int64_t *zs_flow_set_use (const ZsFlowSet *set, ZsTime now) G_GNUC_WARN_UNUSED_RESULT;
+/* At NOW, TIME passes in which what happened since BEFORE was taken happens TIMES more.  BEFORE may be
+ * NULL: the use of resources stays as it is. */
+void zs_flow_set_repeat (ZsFlowSet *set, ZsTime now, ZsTime time, const int64_t *before, int64_t times);

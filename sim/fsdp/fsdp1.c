@@ -15,6 +15,8 @@
 
 #include "sim/fsdp/fsdp1.h"
 
+#include "sim/base/digest.h"
+
 enum { PRE_UNSHARD = ZS_STREAM_COPY, UNSHARD = ZS_STREAM_ALL_GATHER, POST_BACKWARD = ZS_STREAM_REDUCE,
        COMPUTE = ZS_STREAM_COMPUTE };
 
@@ -514,6 +516,20 @@ free_fsdp1 (void *self)
   g_free (fsdp);
 }
 
+static uint64_t
+fsdp1_digest (const void *self, bool events)
+{
+  const Fsdp1 *fsdp = self;
+  Fsdp1 copy;
+
+  memcpy (&copy, fsdp, sizeof copy);
+  if (!events)
+    memset (copy.inflight, 0, sizeof copy.inflight);
+  uint64_t digest = zs_digest_items (fsdp_units_digest (&fsdp->units), &copy, 1);
+
+  return zs_digest_items (digest, fsdp->flats, fsdp->units.n_units);
+}
+
 ZsHooks *
 zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsStepShape *shape,
                     int64_t rank, ZsPlan *plan)
@@ -536,7 +552,8 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .gradient = gradient, .step = step, .save = save, .free = free_fsdp1,
+    .gradient = gradient, .step = step, .save = save, .digest = fsdp1_digest,
+    .free = free_fsdp1,
   };
   return &fsdp->hooks;
 }

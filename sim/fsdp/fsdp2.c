@@ -14,6 +14,8 @@
 
 #include "sim/fsdp/fsdp2.h"
 
+#include "sim/base/digest.h"
+
 enum { COPY_IN = ZS_STREAM_ALL_GATHER, GATHER = ZS_STREAM_COPY, REDUCE = ZS_STREAM_REDUCE,
        ALL_REDUCE = ZS_STREAM_OTHER, COMPUTE = ZS_STREAM_COMPUTE };
 
@@ -586,6 +588,28 @@ free_fsdp2 (void *self)
   g_free (fsdp);
 }
 
+static uint64_t
+fsdp2_digest (const void *self, bool events)
+{
+  const Fsdp2 *fsdp = self;
+  Fsdp2 copy;
+
+  memcpy (&copy, fsdp, sizeof copy);
+  if (!events) {   /* there, or not */
+    copy.all_gather_state.event = copy.all_gather_state.event == ZS_NO_EVENT;
+    copy.reduce_scatter_state.event = copy.reduce_scatter_state.event == ZS_NO_EVENT;
+    copy.last_reduce = copy.last_reduce == ZS_NO_EVENT;
+  }
+  const GArray *order = fsdp->post_forward_order;
+  uint64_t digest = zs_digest_items (fsdp_units_digest (&fsdp->units), &copy, 1);
+
+  digest = zs_digest_items (digest, fsdp->states, fsdp->units.n_units);
+  for (int32_t i = 0; i < fsdp->units.n_units; i++)
+    digest = zs_digest_bytes (digest, fsdp->states[i].post_forward->data,
+                              fsdp->states[i].post_forward->len * sizeof (guint));
+  return zs_digest_bytes (digest, order->data, order->len * sizeof (int32_t));
+}
+
 ZsHooks *
 zs_fsdp2_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsStepShape *shape,
                     int64_t rank, ZsPlan *plan)
@@ -606,7 +630,8 @@ zs_fsdp2_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .gradient = gradient, .step = step, .free = free_fsdp2,
+    .gradient = gradient, .step = step, .digest = fsdp2_digest,
+    .free = free_fsdp2,
   };
   return &fsdp->hooks;
 }

@@ -4,6 +4,8 @@
 
 #include "sim/fsdp/unit.h"
 
+#include "sim/base/digest.h"
+
 static int64_t
 divide_up (int64_t a, int64_t b)
 {
@@ -176,6 +178,18 @@ fsdp_units_init (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *con
   units->label_load = zs_plan_label (plan, -1, "model");
   units->label_shard = zs_plan_label (plan, -1, "fully_shard");
   units->label_step = zs_plan_label (plan, -1, "AdamW on the CPU");
+}
+
+uint64_t
+fsdp_units_digest (const FsdpUnits *units)
+{
+  int32_t n = units->model->n_parameters;
+  uint64_t digest = zs_digest_items (units->adam != NULL ? zs_adamw_digest (units->adam) : 1,
+                                     units, 1);
+
+  digest = zs_digest_items (digest, units->parameters, n);
+  return units->host_states == NULL ? digest
+                                    : zs_digest_items (digest, units->host_states, 2 * n);
 }
 
 void

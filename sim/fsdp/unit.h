@@ -59,6 +59,8 @@ typedef struct {
 void fsdp_units_init  (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *config,
                        const ZsStepShape *shape, int64_t rank, ZsPlan *plan);
 void fsdp_units_clear (FsdpUnits *units);
+/* A number for what changes from call to call. */
+uint64_t fsdp_units_digest (const FsdpUnits *units);
 
 /* The model is built on the GPU in the parameters' dtype. */
 void fsdp_load (FsdpUnits *units);

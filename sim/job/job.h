@@ -39,6 +39,27 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsPlanner, zs_planner_free)
 /* The next phase's instructions (load, init, then forward and backward per micro-step, optimizer; save);
  * NULL at the end.  The plan belongs to the planner and is valid until the next call. */
 const ZsPlan *zs_planner_next (ZsPlanner *planner);
+
+/* ---- repetitions ---- */
+
+/* Where a planner stands: the next phase that it will make is of this step and micro-step. */
+typedef struct {
+  int  step, micro_step;
+  bool forward;             /* the next phase is a forward: one that a step or micro-step begins with */
+  int  steps_left;          /* whole ones, that have not begun */
+  int  micro_steps_left;    /* of this step, that are still to come before its last one; 0 where the
+                               next phase is no part of a micro-step */
+} ZsPlannerPlace;
+void zs_planner_place (const ZsPlanner *planner, ZsPlannerPlace *ret_place);
+/* A number for all that the rest of the plan depends on, but for the numbers of step and micro-step:
+ * where it is the same at two places, the same instructions follow, up to the end of the shorter
+ * rest.  Without EVENTS, which is enough where all events so far have completed, the numbers of events
+ * may differ.  0: not known. */
+uint64_t zs_planner_digest (const ZsPlanner *planner, bool events);
+/* Leave out so many steps, at a forward of micro-step 0, or so many micro-steps: the plan goes on as
+ * if they had been made.  No more than the place says are left. */
+void zs_planner_skip (ZsPlanner *planner, int steps, int micro_steps);
+
 const ZsModel *zs_planner_model (const ZsPlanner *planner);
 /* The plan itself, for its tables; its instructions are those of the last zs_planner_next (). */
 const ZsPlan *zs_planner_plan (const ZsPlanner *planner);

@@ -7,6 +7,8 @@
 #include "sim/model/plain.h"
 #include "sim/zero/zero.h"
 
+#include "sim/base/digest.h"
+
 typedef enum { STAGE_LOAD, STAGE_INIT, STAGE_FORWARD, STAGE_BACKWARD, STAGE_OPTIMIZER, STAGE_SAVE,
                STAGE_END } Stage;
 
@@ -169,4 +171,48 @@ zs_planner_next (ZsPlanner *planner)
   emit (planner);
   zs_plan_emit (planner->plan, ZS_OP_END);
   return planner->plan;
+}
+
+/* ---- repetitions ---- */
+
+void
+zs_planner_place (const ZsPlanner *planner, ZsPlannerPlace *ret_place)
+{
+  int last = MAX (planner->training.gradient_accumulation, 1) - 1;
+  int of_step = planner->training.n_steps - planner->step;
+
+  *ret_place = (ZsPlannerPlace) { .step = planner->step, .micro_step = planner->micro_step,
+                                  .forward = planner->stage == STAGE_FORWARD };
+  if (planner->stage == STAGE_FORWARD) {
+    ret_place->steps_left = planner->micro_step == 0 ? of_step + 1 : of_step;
+    ret_place->micro_steps_left = last - planner->micro_step;
+  } else if (planner->stage == STAGE_BACKWARD) {
+    ret_place->steps_left = of_step;
+    ret_place->micro_steps_left = MAX (last - planner->micro_step - 1, 0);
+  } else if (planner->stage == STAGE_OPTIMIZER) {
+    ret_place->steps_left = of_step;
+  }
+}
+
+uint64_t
+zs_planner_digest (const ZsPlanner *planner, bool events)
+{
+  if (planner->hooks->digest == NULL)
+    return 0;
+  uint64_t digest = zs_digest_add (planner->hooks->digest (planner->hooks->self, events), planner->stage);
+
+  if (planner->training.empty_cache_steps > 0)
+    digest = zs_digest_add (digest,
+                            (uint64_t) (planner->step % planner->training.empty_cache_steps));
+  digest = zs_digest_add (digest, zs_emitter_digest (planner->emitter));
+  return zs_digest_add (digest, zs_plan_digest (planner->plan, events));
+}
+
+void
+zs_planner_skip (ZsPlanner *planner, int steps, int micro_steps)
+{
+  planner->step += steps;
+  planner->micro_step += micro_steps;
+  if (planner->stage == STAGE_FORWARD && planner->step > planner->training.n_steps)
+    planner->stage = planner->training.save ? STAGE_SAVE : STAGE_END;
 }

@@ -164,6 +164,11 @@ typedef void (*ZsBlockVisitor) (void *self, const ZsSegment *segment, const ZsBl
 void zs_caching_allocator_each_block (const ZsCachingAllocator *allocator, ZsBlockVisitor visit,
                                       void *self);
 
+/* A number for the state that later calls depend on.  EVENT says what a pending event of host.record
+ * means, so that equal states have equal numbers (a deferred free that is waited for). */
+uint64_t zs_caching_allocator_digest (const ZsCachingAllocator *allocator,
+                                      uint64_t (*event) (const void *self, int64_t event));
+
 /* inactive_split_bytes.all.current: free blocks of segments that are partly in use. */
 int64_t zs_caching_allocator_inactive_split_bytes (const ZsCachingAllocator *allocator);
 

@@ -3,6 +3,8 @@
 
 #include "sim/memory/host-allocator.h"
 
+#include "sim/base/digest.h"
+
 struct ZsHostAllocator {
   ZsHostCounters counters;
   int64_t n_cached[63];   /* free pinned blocks of 2^i bytes */
@@ -114,4 +116,10 @@ const ZsHostCounters *
 zs_host_allocator_counters (const ZsHostAllocator *allocator)
 {
   return &allocator->counters;
+}
+
+uint64_t
+zs_host_allocator_digest (const ZsHostAllocator *allocator)
+{
+  return zs_digest_items (1, allocator, 1);
 }

@@ -45,6 +45,9 @@ void        zs_host_allocator_release (ZsHostAllocator *allocator, ZsHostBlock b
 void        zs_host_allocator_empty_cache (ZsHostAllocator *allocator);
 void        zs_host_allocator_reset_peaks (ZsHostAllocator *allocator);
 
+/* A number for the state that later calls depend on, and for the peaks. */
+uint64_t zs_host_allocator_digest (const ZsHostAllocator *allocator);
+
 const ZsHostCounters *zs_host_allocator_counters (const ZsHostAllocator *allocator);
 /* What a pinned request of BYTES takes. */
 int64_t zs_host_pinned_size (int64_t bytes);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "sim/base/digest.h"
 #include "sim/memory/allocator-private.h"
 
 const char *
@@ -133,6 +134,46 @@ zs_caching_allocator_inactive_split_bytes (const ZsCachingAllocator *allocator)
       if (block->state == ZS_BLOCK_INACTIVE && block->range == NULL && block_is_split (block))
         bytes += block->size;
   return bytes;
+}
+
+uint64_t
+zs_caching_allocator_digest (const ZsCachingAllocator *allocator,
+                             uint64_t (*event) (const void *self, int64_t event))
+{
+  const ZsAllocatorCounters *counters = &allocator->counters;
+  uint64_t digest = zs_digest_items (1, allocator->n_searches, N_POOLS);
+
+  digest = zs_digest_add (digest, (uint64_t) counters->allocated.now);
+  digest = zs_digest_add (digest, (uint64_t) counters->allocated.peak);
+  digest = zs_digest_add (digest, (uint64_t) counters->reserved.now);
+  digest = zs_digest_add (digest, (uint64_t) counters->reserved.peak);
+  digest = zs_digest_add (digest, (uint64_t) counters->num_alloc_retries);
+  digest = zs_digest_add (digest, (uint64_t) counters->num_device_alloc);
+  digest = zs_digest_add (digest, (uint64_t) counters->num_device_free);
+  digest = zs_digest_add (digest, (uint64_t) allocator->next_window);
+  digest = zs_digest_add (digest, (uint64_t) allocator->small_used);
+  for (guint s = 0; s < allocator->segments->len; s++)
+    for (const ZsBlock *block = allocator->segments->pdata[s]; block != NULL; block = block->after) {
+      digest = zs_digest_add (digest, (uint64_t) block->address);
+      digest = zs_digest_add (digest, (uint64_t) block->size);
+      digest = zs_digest_add (digest, (uint64_t) block->uses << 32 | (uint64_t) block->n_events << 24
+                                        | (uint64_t) block->category << 16
+                                        | (uint64_t) block->set << 8 | block->state);
+      if (block->state == ZS_BLOCK_ALLOCATED || block->state == ZS_BLOCK_AWAITING_FREE)
+        digest = zs_digest_add (digest, (uint64_t) block->requested);
+    }
+  for (int stream = 0; stream < ZS_ALLOCATOR_STREAMS; stream++) {
+    const PendingQueue *queue = &allocator->pending[stream];
+
+    for (uint32_t i = 0; i < queue->count; i++) {
+      const struct PendingFree *item = &queue->items[(queue->first + i) & (queue->room - 1)];
+
+      digest = zs_digest_add (digest, (uint64_t) stream);
+      digest = zs_digest_add (digest, event (allocator->host.self, item->event));
+      digest = zs_digest_add (digest, (uint64_t) item->block->address);
+    }
+  }
+  return digest;
 }
 
 /* ---- invariants ---- */

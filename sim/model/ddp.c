@@ -12,6 +12,8 @@
 
 #include "sim/model/plain.h"
 
+#include "sim/base/digest.h"
+
 enum { FIRST_BUCKET = 1 << 20, NEXT_BUCKETS = 25 << 20 };   /* bytes */
 
 typedef struct {
@@ -224,6 +226,18 @@ free_ddp (void *self)
   g_free (ddp);
 }
 
+static uint64_t
+ddp_digest (const void *self, bool events)
+{
+  const Ddp *ddp = self;
+  int32_t n = ddp->model->n_parameters;
+  uint64_t digest = zs_digest_items (ddp->plain->digest (ddp->plain->self, events), ddp, 1);
+
+  digest = zs_digest_bytes (digest, ddp->buckets->data, ddp->buckets->len * sizeof (Bucket));
+  digest = zs_digest_items (digest, ddp->bucket_of, n);
+  return zs_digest_items (digest, ddp->order, n);
+}
+
 ZsHooks *
 zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world, ZsPlan *plan)
 {
@@ -255,6 +269,7 @@ zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world,
   ddp->hooks = (ZsHooks) { .self = ddp, .load = load, .init = init,
                            .before_forward_pass = before_forward_pass,
                            .after_backward_pass = after_backward_pass, .gradient = gradient,
-                           .weight = weight, .step = step, .free = free_ddp };
+                           .weight = weight, .step = step, .digest = ddp_digest,
+                           .free = free_ddp };
   return &ddp->hooks;
 }

@@ -27,6 +27,9 @@ void zs_emit_backward (ZsEmitter *emitter);
 /* The caller forgets the loss and, with keep_outputs, the outputs of the last forward. */
 void zs_emit_drop_outputs (ZsEmitter *emitter);
 
+/* A number for what is held between micro-steps. */
+uint64_t zs_emitter_digest (const ZsEmitter *emitter);
+
 /* Model floating point operations of one micro-step, forward and backward, without recomputation
  * (causal attention counted once): what model FLOPs utilisation is about. */
 double zs_emitter_model_flops (const ZsEmitter *emitter);

@@ -52,5 +52,11 @@ typedef struct {
   /* Phase `save`: the model's weights to disk, as save_pretrained () does. */
   void (*save) (void *self, ZsPlan *plan);
 
+  /* A number for everything that later calls depend on, but for the numbers of step and micro-step
+   * (whether the micro-step is the first of its step may count): where it is the same between two
+   * micro-steps, both go on alike.  Without EVENTS, the numbers of events that are kept need not count:
+   * all have completed.  NULL: not known, and nothing is ever taken for a repetition. */
+  uint64_t (*digest) (const void *self, bool events);
+
   void (*free) (void *self);
 } ZsHooks;

@@ -3,6 +3,8 @@
 
 #include "sim/model/emit-internal.h"
 
+#include "sim/base/digest.h"
+
 enum { INTEGER = 8, FP32 = 4 };
 
 void
@@ -209,4 +211,13 @@ zs_emit_backward (ZsEmitter *e)
   e->thread = 0;
   if (e->hooks->after_backward_pass != NULL)
     e->hooks->after_backward_pass (e->hooks->self, e->plan);
+}
+
+uint64_t
+zs_emitter_digest (const ZsEmitter *e)
+{
+  uint64_t digest = zs_digest_items (1, e, 1);
+
+  digest = zs_digest_bytes (digest, e->casts->data, e->casts->len * sizeof (ZsTensor));
+  return zs_digest_items (digest, e->layers, e->model->shape.n_layers);
 }

@@ -3,6 +3,8 @@
 
 #include "sim/model/optimizer.h"
 
+#include "sim/base/digest.h"
+
 enum { NORM_CHUNK = 65536 /* elements; ATen/native/cuda/MultiTensorApply.cuh */, FP32 = 4 };
 
 ZsAdamW *
@@ -210,4 +212,16 @@ zs_adamw_step (ZsAdamW *adam)
     zs_plan_unref (adam->plan, last);
     break;
   }
+}
+
+uint64_t
+zs_adamw_digest (const ZsAdamW *adam)
+{
+  uint64_t digest = zs_digest_items (1, adam, 1);
+
+  if (adam->exp_avg == NULL)
+    return digest;
+  digest = zs_digest_items (digest, adam->exp_avg, adam->n);
+  digest = zs_digest_items (digest, adam->exp_avg_sq, adam->n);
+  return zs_digest_items (digest, adam->steps, adam->n);
 }

@@ -24,6 +24,9 @@ ZsAdamW *zs_adamw_new  (ZsPlan *plan, ZsOptimizerKind kind, int n, const int64_t
 void     zs_adamw_free (ZsAdamW *adam);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsAdamW, zs_adamw_free)
 
+/* A number for the states that exist. */
+uint64_t zs_adamw_digest (const ZsAdamW *adam);
+
 /* clip_grad_norm_ (): norms per tensor, their norm, the factor, the scaling in place. */
 void zs_adamw_clip (ZsAdamW *adam);
 /* step (), without zero_grad (). */

@@ -8,6 +8,8 @@
 #include "sim/model/optimizer.h"
 #include "sim/model/plain.h"
 
+#include "sim/base/digest.h"
+
 typedef struct {
   ZsHooks        hooks;
   const ZsModel *model;
@@ -153,6 +155,17 @@ free_plain (void *self)
   g_free (plain);
 }
 
+static uint64_t
+plain_digest (const void *self, bool events G_GNUC_UNUSED)
+{
+  const Plain *plain = self;
+  int32_t n = plain->model->n_parameters;
+  uint64_t digest = zs_digest_items (zs_adamw_digest (plain->adam), plain, 1);
+
+  digest = zs_digest_items (digest, plain->weights, n);
+  return zs_digest_items (digest, plain->gradients, n);
+}
+
 ZsHooks *
 zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan)
 {
@@ -186,7 +199,8 @@ zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan
   }
   plain->adam = zs_adamw_new (plan, shape->optimizer, trained, elements, dtypes);
   plain->hooks = (ZsHooks) { .self = plain, .load = load, .init = init, .gradient = gradient,
-                             .weight = weight, .step = step, .free = free_plain };
+                             .weight = weight, .step = step, .digest = plain_digest,
+                             .free = free_plain };
   return &plain->hooks;
 }
 

@@ -4,6 +4,8 @@
 
 #include "sim/plan/plan.h"
 
+#include "sim/base/digest.h"
+
 #include <string.h>
 
 static guint
@@ -83,6 +85,19 @@ zs_plan_clear (ZsPlan *plan)
   plan->n_code = 0;
 }
 
+uint64_t
+zs_plan_digest (const ZsPlan *plan, bool events)
+{
+  uint64_t digest = (uint64_t) plan->label << 8 | plan->stream;
+
+  for (uint32_t slot = 0; slot < plan->n_slots; slot++)
+    if (plan->refs[slot] > 0) {
+      digest = zs_digest_add (digest, (uint64_t) slot << 32 | (uint32_t) plan->refs[slot]);
+      digest = zs_digest_add (digest, (uint64_t) plan->sizes[slot] << 1 | plan->places[slot]);
+    }
+  return events ? zs_digest_items (digest, plan->free_events, plan->n_events / 64) : digest;
+}
+
 void
 zs_plan_grow (ZsPlan *plan)
 {
@@ -93,27 +108,27 @@ zs_plan_grow (ZsPlan *plan)
 void
 zs_plan_grow_slots (ZsPlan *plan)
 {
-  uint32_t room = MAX (256, plan->slots_room * 2);
+  uint32_t room = MAX (256, plan->n_slots * 2);
 
   plan->refs = g_renew (int32_t, plan->refs, room);
+  memset (plan->refs + plan->n_slots, 0, (room - plan->n_slots) * sizeof *plan->refs);
   plan->sizes = g_renew (int64_t, plan->sizes, room);
   plan->places = g_renew (uint8_t, plan->places, room);
-  plan->free_slots = g_renew (uint32_t, plan->free_slots, room);
-  /* lowest numbers are handed out first */
-  for (uint32_t slot = room; slot-- > plan->slots_room;)
-    plan->free_slots[plan->n_free_slots++] = slot;
-  plan->slots_room = plan->n_slots = room;
+  plan->free_slots = g_renew (uint64_t, plan->free_slots, room / 64);
+  for (uint32_t word = plan->n_slots / 64; word < room / 64; word++)
+    plan->free_slots[word] = UINT64_MAX;
+  plan->n_slots = room;
 }
 
 void
 zs_plan_grow_events (ZsPlan *plan)
 {
-  uint32_t room = MAX (64, plan->events_room * 2);
+  uint32_t room = MAX (64, plan->n_events * 2);
 
-  plan->free_events = g_renew (uint32_t, plan->free_events, room);
-  for (uint32_t event = room; event-- > plan->events_room;)
-    plan->free_events[plan->n_free_events++] = event;
-  plan->events_room = plan->n_events = room;
+  plan->free_events = g_renew (uint64_t, plan->free_events, room / 64);
+  for (uint32_t word = plan->n_events / 64; word < room / 64; word++)
+    plan->free_events[word] = UINT64_MAX;
+  plan->n_events = room;
 }
 
 uint32_t
@@ -154,9 +169,7 @@ zs_plan_kernel (ZsPlan *plan, const ZsKernel *kernel)
 ZsTensor
 zs_plan_host_alloc (ZsPlan *plan, int64_t bytes, ZsCategory category, unsigned int flags)
 {
-  if (plan->n_free_slots == 0)
-    zs_plan_grow_slots (plan);
-  ZsTensor tensor = plan->free_slots[--plan->n_free_slots];
+  ZsTensor tensor = zs_plan_take_slot (plan);
 
   plan->refs[tensor] = 1;
   plan->sizes[tensor] = bytes;

@@ -6,7 +6,8 @@
  * sim/model, sim/zero and sim/fsdp calls zs_plan_alloc(), zs_plan_unref(), zs_plan_launch() ... in
  * the order in which the real software allocates, frees and launches.
  *
- * Slots, events and kernels are dense and reused.  The instructions of one phase form a chunk, which
+ * Slots, events and kernels are dense and reused; the lowest free number is taken, so that a plan that
+ * repeats itself comes back to the same numbers.  The instructions of one phase form a chunk, which
  * the run consumes before the next is built; the tables live as long as the plan.
  */
 #pragma once
@@ -45,12 +46,13 @@ typedef struct {
   int32_t  *refs;
   int64_t  *sizes;             /* requested bytes */
   uint8_t  *places;            /* 0 GPU, 1 host */
-  uint32_t *free_slots;
-  uint32_t  n_slots, slots_room, n_free_slots;
+  uint64_t *free_slots;        /* bits */
+  uint32_t  first_slot_word;   /* of free_slots; none is free below it */
+  uint32_t  n_slots;
 
   /* events */
-  uint32_t *free_events;
-  uint32_t  n_events, n_free_events, events_room;
+  uint64_t *free_events;       /* bits */
+  uint32_t  n_events;
 
   /* current context */
   uint8_t  stream;
@@ -60,6 +62,9 @@ typedef struct {
 ZsPlan *zs_plan_new  (void) G_GNUC_WARN_UNUSED_RESULT;
 void    zs_plan_free (ZsPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsPlan, zs_plan_free)
+
+/* A number for the tensors and (with EVENTS) the events that exist: plans with equal ones go on alike. */
+uint64_t zs_plan_digest (const ZsPlan *plan, bool events);
 
 /* Begin the next chunk: forgets the instructions, keeps tensors, events and tables. */
 void zs_plan_clear (ZsPlan *plan);
@@ -78,6 +83,22 @@ zs_plan_emit (ZsPlan *plan, ZsOp op)
   *instruction = (ZsInstruction) { .op = (uint8_t) op, .stream = plan->stream,
                                    .label = plan->label };
   return instruction;
+}
+
+/* The lowest free slot, which is now in use. */
+static inline ZsTensor
+zs_plan_take_slot (ZsPlan *plan)
+{
+  while (plan->first_slot_word * 64 == plan->n_slots || plan->free_slots[plan->first_slot_word] == 0)
+    if (plan->first_slot_word * 64 == plan->n_slots)
+      zs_plan_grow_slots (plan);
+    else
+      plan->first_slot_word++;
+  uint64_t *word = &plan->free_slots[plan->first_slot_word];
+  ZsTensor tensor = plan->first_slot_word * 64 + (uint32_t) __builtin_ctzll (*word);
+
+  *word &= *word - 1;
+  return tensor;
 }
 
 /* ---- context: the current stream and label; each returns the one before ---- */
@@ -108,9 +129,7 @@ zs_plan_set_label (ZsPlan *plan, uint32_t label)
 static inline ZsTensor
 zs_plan_alloc (ZsPlan *plan, int64_t bytes, ZsCategory category)
 {
-  if (G_UNLIKELY (plan->n_free_slots == 0))
-    zs_plan_grow_slots (plan);
-  ZsTensor tensor = plan->free_slots[--plan->n_free_slots];
+  ZsTensor tensor = zs_plan_take_slot (plan);
 
   plan->refs[tensor] = 1;
   plan->sizes[tensor] = bytes;
@@ -146,7 +165,9 @@ zs_plan_unref (ZsPlan *plan, ZsTensor tensor)
     return;
   if (plan->sizes[tensor] > 0)
     zs_plan_emit (plan, plan->places[tensor] == 0 ? ZS_OP_FREE : ZS_OP_HOST_FREE)->id = tensor;
-  plan->free_slots[plan->n_free_slots++] = tensor;
+  plan->free_slots[tensor / 64] |= UINT64_C (1) << tensor % 64;
+  if (tensor / 64 < plan->first_slot_word)
+    plan->first_slot_word = tensor / 64;
 }
 
 /* tensor.record_stream (STREAM): its memory waits for that stream when freed. */
@@ -186,16 +207,23 @@ void zs_plan_empty_cache (ZsPlan *plan);
 static inline ZsEvent
 zs_plan_event_new (ZsPlan *plan)
 {
-  if (G_UNLIKELY (plan->n_free_events == 0))
-    zs_plan_grow_events (plan);
-  return plan->free_events[--plan->n_free_events];
+  for (uint32_t word = 0;; word++) {
+    if (G_UNLIKELY (word * 64 == plan->n_events))
+      zs_plan_grow_events (plan);
+    if (plan->free_events[word] != 0) {
+      ZsEvent event = word * 64 + (uint32_t) __builtin_ctzll (plan->free_events[word]);
+
+      plan->free_events[word] &= plan->free_events[word] - 1;
+      return event;
+    }
+  }
 }
 
 /* The number may be used again by a later event_new; waits issued before still mean the old one. */
 static inline void
 zs_plan_event_free (ZsPlan *plan, ZsEvent event)
 {
-  plan->free_events[plan->n_free_events++] = event;
+  plan->free_events[event / 64] |= UINT64_C (1) << event % 64;
 }
 
 void zs_plan_event_record (ZsPlan *plan, ZsEvent event, uint8_t stream);

@@ -353,13 +353,13 @@ zs_gather_result (Run *run)
   gather_spans (run, result);
   if (result->spans != NULL && result->steps->len > 0)
     zs_critical_path (result->spans, (int32_t) rank->rank, steady, steady + result->step_time_ps);
-  if (rank->memory_points.array != NULL)
-    g_array_set_size (rank->memory_points.array, rank->memory_points.n);
-  result->memory_points = take_array (&rank->memory_points.array);
+  result->memory_points = zs_repeat_points (rank);
   result->memory_events = take_array (&rank->memory_events);
   result->link_points = take_array (&run->link_points);
-  for (int32_t k = 0; k < run->n_ranks; k++)
+  for (int32_t k = 0; k < run->n_ranks; k++) {
     result->n_instructions += run->ranks[k].n_instructions;
+    result->n_repeated += run->ranks[k].n_repeated;
+  }
   result->n_events = run->n_events;
   return result;
 }

@@ -74,6 +74,7 @@ next_chunk (Rank *rank)
     return false;
   rank->plan = plan;
   rank->at = plan->code;
+  rank->chunk_steps = rank->chunk_micro_steps = 0;
   zs_rank_add_kernels (rank);
   if (plan->n_events > rank->n_events) {
     rank->events = g_renew (EventPoint, rank->events, plan->n_events);
@@ -180,6 +181,8 @@ zs_host_run (Rank *rank)
 
     if (G_UNLIKELY (in == NULL || in == rank->plan->code + rank->plan->n_code
                     || in->op == ZS_OP_END)) {
+      if (rank->index == 0 && run->looks_for_repeats)
+        zs_repeat_look (run);
       if (next_chunk (rank))
         continue;
       zs_memory_phase (rank, NULL);
@@ -322,7 +325,7 @@ zs_host_run (Rank *rank)
     case ZS_OP_PHASE:
       if ((in->flags & ZS_FLAG_SYNCHRONIZE) != 0 && !wait_for_gpu (rank))
         continue;
-      first = rank->step != (int) in->id;
+      first = rank->step != (int) in->id + rank->chunk_steps;
       zs_memory_phase (rank, in);
       push_mark (rank, first);
       break;

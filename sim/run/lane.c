@@ -195,8 +195,10 @@ zs_lane_begin (Rank *rank, int l, bool passed)
 
       mark->when = start;
       memcpy (mark->wait, rank->wait, sizeof mark->wait);
-      if (item->flags != 0 && rank->index == 0)   /* use of links is that of the last step */
+      if (item->flags != 0 && rank->index == 0) {   /* use of links is that of the last step */
         zs_flow_set_reset_use (rank->run->flows, rank->run->now);
+        rank->run->n_resets++;
+      }
     } else {
       lane->begun = false;
       rank->next[l] = start;

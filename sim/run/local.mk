@@ -10,6 +10,7 @@ libzerosim_core_la_SOURCES += \
   sim/run/lane.c \
   sim/run/machine.h \
   sim/run/memory.c \
+  sim/run/repeat.c \
   sim/run/result.c \
   sim/run/result.h \
   sim/run/run.c \

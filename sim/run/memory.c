@@ -399,6 +399,20 @@ zs_memory_free_bytes (Rank *rank)
 
 /* ---- phases ---- */
 
+void
+zs_memory_keep_peak (Rank *rank)
+{
+  Notes base = rank->peak_base, log = rank->peak_log;
+
+  rank->peak_base = rank->base;
+  rank->peak_log = rank->log;
+  rank->base = base;
+  rank->log = log;
+  rank->base.n = rank->log.n = 0;
+  rank->peak_phase = (int) rank->phases->len - 1;
+  rank->peak_here = false;
+}
+
 static void
 end_phase (Rank *rank)
 {
@@ -408,16 +422,9 @@ end_phase (Rank *rank)
   rank->step_flops += rank->flops;
   if (phase->phase == ZS_PHASE_FORWARD)
     rank->forward_flops += rank->flops;
-  if (rank->peak_here) {
-    Notes base = rank->peak_base, log = rank->peak_log;
-
-    rank->peak_base = rank->base;
-    rank->peak_log = rank->log;
-    rank->base = base;
-    rank->log = log;
-    rank->peak_phase = (int) rank->phases->len - 1;
-    rank->peak_here = false;
-  }
+  g_array_append_val (rank->phase_flops, rank->flops);
+  if (rank->peak_here)
+    zs_memory_keep_peak (rank);
 }
 
 void
@@ -428,8 +435,8 @@ zs_memory_phase (Rank *rank, const ZsInstruction *instruction)
   if (instruction == NULL)
     return;
   ZsPhaseResult phase = {
-    .phase = instruction->kind, .step = (int) instruction->id,
-    .micro_step = (int) instruction->other,
+    .phase = instruction->kind, .step = (int) instruction->id + rank->chunk_steps,
+    .micro_step = (int) instruction->other + rank->chunk_micro_steps,
     .start_allocated_bytes = rank->counters->allocated.now,
   };
 

@@ -156,6 +156,7 @@ typedef struct {
 
   /* what the run cost us */
   int64_t   n_instructions, n_events;
+  int64_t   n_repeated;      /* instructions among these of steps and micro-steps that repeat others */
 } ZsResult;
 
 void zs_result_free (ZsResult *result);

@@ -25,6 +25,7 @@ rank_init (Run *run, int32_t index)
   rank->blocked = g_array_new (FALSE, FALSE, sizeof (Blocked));
   rank->phases = g_array_new (FALSE, TRUE, sizeof (ZsPhaseResult));
   rank->marks = g_array_new (FALSE, TRUE, sizeof (Mark));
+  rank->phase_flops = g_array_new (FALSE, TRUE, sizeof (double));
   if (options->want_spans)
     rank->spans = g_array_new (FALSE, FALSE, sizeof (ZsSpan));
   if (options->want_memory_points)
@@ -65,8 +66,10 @@ rank_clear (Rank *rank)
   free_array (rank->blocked);
   free_array (rank->phases);
   free_array (rank->marks);
+  free_array (rank->phase_flops);
   free_array (rank->spans);
   free_array (rank->memory_points.array);
+  free_array (rank->point_repeats);
   free_array (rank->memory_events);
 }
 
@@ -83,6 +86,7 @@ run_clear (Run *run)
   g_free (run->ranks);
   g_free (run->instances);
   g_free (run->oom.message);
+  zs_repeat_clear (run);
   zs_earliest_clear (&run->earliest);
   zs_event_queue_clear (&run->queue);
   zs_flow_set_free (run->flows);
@@ -165,6 +169,7 @@ zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *o
     run.link_points = g_array_new (FALSE, FALSE, sizeof (ZsLinkPoint));
     run.link_rates = g_new0 (ZsRate, machine->n_resources + 1);
   }
+  zs_repeat_init (&run);
   zs_fold_ranks (&run);
   zs_earliest_init (&run.earliest, run.n_ranks);
   for (int32_t k = 0; k < run.n_ranks; k++)

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "sim/base/version.h"
+#include "sim/job/job.h"
 #include "sim/memory/alloc-conf.h"
 #include "sim/plan/plan.h"
 #include "sim/run/machine.h"
@@ -33,6 +34,10 @@ typedef struct {
    * (HFU).  NULL: from the kernels, three times the forward passes for the model. */
   double (*model_flops)    (void *self);
   double (*hardware_flops) (void *self);
+  /* Repetitions: as zs_planner_place (), _digest () and _skip ().  NULL: none are looked for. */
+  void     (*place)  (void *self, ZsPlannerPlace *ret_place);
+  uint64_t (*digest) (void *self, bool events);
+  void     (*skip)   (void *self, int steps, int micro_steps);
 } ZsPlanSource;
 
 /* What is to be run. */
@@ -53,6 +58,7 @@ typedef struct {
 typedef struct {
   bool want_spans, want_memory_points, want_memory_events, want_links, want_link_points;
   bool no_folding;                 /* every rank is run by itself */
+  bool no_repeats;                 /* steps and micro-steps that repeat are run again: repeat.c */
   int  max_plans;                  /* distinct plans to run at most; 0: 16.  fold.h says which */
   int64_t report_rank;             /* -1: the worst */
   bool alone;                      /* only report_rank (or 0) is run, and its collectives wait for

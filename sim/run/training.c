@@ -42,6 +42,24 @@ hardware_flops (void *self)
   return zs_planner_hardware_flops (self);
 }
 
+static void
+planner_place (void *self, ZsPlannerPlace *ret_place)
+{
+  zs_planner_place (self, ret_place);
+}
+
+static uint64_t
+planner_digest (void *self, bool events)
+{
+  return zs_planner_digest (self, events);
+}
+
+static void
+planner_skip (void *self, int steps, int micro_steps)
+{
+  zs_planner_skip (self, steps, micro_steps);
+}
+
 static ZsPlanSource
 open_planner (void *self, int64_t rank)
 {
@@ -49,7 +67,8 @@ open_planner (void *self, int64_t rank)
 
   return (ZsPlanSource) { .self = zs_planner_new (job->training, rank), .next = next_chunk,
                           .free = free_planner, .model_flops = model_flops,
-                          .hardware_flops = hardware_flops };
+                          .hardware_flops = hardware_flops, .place = planner_place,
+                          .digest = planner_digest, .skip = planner_skip };
 }
 
 static int64_t

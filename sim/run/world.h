@@ -144,6 +144,13 @@ zs_notes_add (Notes *notes, gsize size)
   return notes->array->data + (gsize) notes->n++ * size;
 }
 
+/* Points of the memory timeline that come TIMES more, each PERIOD later: repeat.c. */
+typedef struct {
+  guint   first, end;
+  int64_t times;
+  ZsTime  period;
+} PointRepeat;
+
 typedef struct Run Run;
 
 typedef struct {
@@ -157,6 +164,7 @@ typedef struct {
   ZsPlanSource source;
   const ZsPlan *plan;
   const ZsInstruction *at;
+  int      chunk_steps, chunk_micro_steps;   /* passed over since the chunk was made: repeat.c */
   ZsTime   host;
   HostState state;
   uint8_t  wait_lane;
@@ -165,7 +173,7 @@ typedef struct {
   ZsTime   after_wait;     /* host time that follows a wait */
   EventPoint *events;
   uint32_t n_events;
-  int64_t  n_instructions;
+  int64_t  n_instructions, n_repeated;
 
   /* tables by kernel */
   uint32_t n_kernels, kernels_room;
@@ -221,12 +229,14 @@ typedef struct {
   GArray  *marks;          /* Mark: start of each phase, and the end */
   int      step;
   double   flops;          /* of the phase */
+  GArray  *phase_flops;    /* double: of those that are over */
   int64_t  nvme_bytes;     /* of the step */
   double   step_flops, forward_flops;   /* of the step, up to the phase before */
 
   GArray  *spans, *memory_events;
   guint    last_wait;      /* 1 + the last of ZS_TRACK_WAIT among spans */
   Notes    memory_points;
+  GArray  *point_repeats;  /* PointRepeat; NULL: none */
 } Rank;
 
 /* One group of a communicator: its classes of ranks meet here. */
@@ -241,6 +251,9 @@ typedef struct {
   int64_t  bytes;
   OpTable  ops;
 } Instance;
+
+/* What may repeat: repeat.c. */
+enum { ZS_REPEAT_STEPS, ZS_REPEAT_MICRO_STEPS, ZS_N_REPEATS };
 
 struct Run {
   const ZsWork *work;
@@ -263,7 +276,9 @@ struct Run {
   int64_t  n_events, max_events, n_instructions, max_instructions;
   ZsTime   host_costs[ZS_N_HOST_WORKS];
   uint64_t launch_depth;
-  bool     links_reset;
+  int64_t  n_resets;       /* of the use of links */
+  bool     looks_for_repeats;
+  GArray  *boundaries[ZS_N_REPEATS];
   GArray  *link_points;    /* NULL: nobody asked */
   ZsRate  *link_rates;     /* of the last points, by resource */
 
@@ -350,6 +365,16 @@ void zs_memory_collective (Rank *rank, const ZsInstruction *instruction);
 /* A phase begins; NULL: the end. */
 void zs_memory_phase (Rank *rank, const ZsInstruction *instruction);
 int64_t zs_memory_free_bytes (Rank *rank);
+/* The peak is in the phase that is going on, and no higher one comes in it: keep what was alive. */
+void zs_memory_keep_peak (Rank *rank);
+
+/* ---- repeat.c ---- */
+void zs_repeat_init (Run *run);
+void zs_repeat_clear (Run *run);
+/* The first rank has come to the end of a chunk: if the run is where it has been before, move on. */
+void zs_repeat_look (Run *run);
+/* The memory timeline of RANK with its repetitions, taken out; NULL: not kept. */
+GArray *zs_repeat_points (Rank *rank);
 
 /* ---- fold.c ---- */
 void zs_fold_ranks (Run *run);

@@ -10,6 +10,8 @@
 #include "sim/zero/partition.h"
 #include "sim/zero/stage12-hooks.h"
 
+#include "sim/base/digest.h"
+
 #define MAX_GROUPS 2
 
 typedef struct {
@@ -265,6 +267,16 @@ free_optimizer (void *data)
   g_free (self);
 }
 
+static uint64_t
+optimizer_digest (const void *data, bool events G_GNUC_UNUSED)
+{
+  const Bf16Optimizer *self = data;
+  uint64_t digest = zs_digest_items (1, self, 1);
+
+  digest = zs_digest_items (digest, self->storage, self->model->n_parameters);
+  return zs_digest_items (digest, self->gradients, self->model->n_parameters);
+}
+
 ZsHooks *
 zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
                              const ZsStepShape *shape, int64_t rank, ZsPlan *plan)
@@ -316,6 +328,7 @@ zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
     .weight = weight,
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,
+    .digest = optimizer_digest,
     .free = free_optimizer,
   };
   return &self->hooks;

@@ -11,6 +11,8 @@
 
 #include "sim/zero/coordinator.h"
 
+#include "sim/base/digest.h"
+
 #include <string.h>
 
 #define NEVER (INT32_MIN / 2)
@@ -478,4 +480,26 @@ int32_t
 zs_coordinator_n_entries (const ZsCoordinator *c)
 {
   return (int32_t) c->entries->len;
+}
+
+uint64_t
+zs_coordinator_digest (const ZsCoordinator *c)
+{
+  int32_t n = c->n_parameters;
+  uint64_t digest = zs_digest_add (1, (uint64_t) c->mode);
+
+  digest = zs_digest_add (digest, (uint64_t) c->step << 32 | (uint32_t) c->queue);
+  digest = zs_digest_add (digest, (uint64_t) c->available);
+  digest = zs_digest_add (digest, (uint64_t) c->n_kept);
+  digest = zs_digest_items (digest, c->status, n);
+  digest = zs_digest_items (digest, c->registered, n);
+  digest = zs_digest_items (digest, c->next_in_set, n);
+  digest = zs_digest_items (digest, c->users, n);
+  digest = zs_digest_items (digest, c->last, n);
+  digest = zs_digest_items (digest, c->open_user, n);
+  digest = zs_digest_bytes (digest, c->module_trace->data, c->module_trace->len * sizeof (int32_t));
+  digest = zs_digest_bytes (digest, c->entries->data, c->entries->len * sizeof (int32_t));
+  digest = zs_digest_bytes (digest, c->entry_steps->data, c->entry_steps->len * sizeof (int32_t));
+  return zs_digest_bytes (digest, c->open_backward->data,
+                          c->open_backward->len * sizeof (int32_t));
 }

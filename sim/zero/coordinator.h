@@ -87,3 +87,7 @@ int64_t        zs_coordinator_available (const ZsCoordinator *coordinator);   /*
 /* Length of the recorded trace: module calls, and (parameter, step) entries. */
 int32_t        zs_coordinator_n_calls   (const ZsCoordinator *coordinator);
 int32_t        zs_coordinator_n_entries (const ZsCoordinator *coordinator);
+
+/* A number for all of its state.  The cached answers of the release rule do not count: after equal
+ * states the same questions are asked, and what was answered first is what is used again. */
+uint64_t zs_coordinator_digest (const ZsCoordinator *coordinator);

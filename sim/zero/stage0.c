@@ -13,6 +13,8 @@
 #include "sim/zero/stage12-hooks.h"
 #include "sim/zero/zero.h"
 
+#include "sim/base/digest.h"
+
 #define ALL_REDUCE_ELEMENTS INT64_C (500000000)   /* engine.py: MEMORY_OPT_ALLREDUCE_SIZE */
 
 typedef struct {
@@ -392,6 +394,21 @@ no_tensors (int32_t n)
   return tensors;
 }
 
+static uint64_t
+stage0_digest (const void *data, bool events G_GNUC_UNUSED)
+{
+  const Stage0 *self = data;
+  int32_t n = self->model->n_parameters;
+  uint64_t digest = zs_digest_items (1, self, 1);
+
+  digest = zs_digest_items (digest, self->storage, n);
+  digest = zs_digest_items (digest, self->gradients, n);
+  digest = zs_digest_items (digest, self->masters, n);
+  digest = zs_digest_items (digest, self->momentum, n);
+  digest = zs_digest_items (digest, self->variance, n);
+  return zs_digest_items (digest, self->step_count, n);
+}
+
 ZsHooks *
 zs_stage0_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsStepShape *shape,
                      int64_t rank, ZsPlan *plan)
@@ -429,6 +446,7 @@ zs_stage0_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsS
     .weight = weight,
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,
+    .digest = stage0_digest,
     .free = free_stage0,
   };
   return &self->hooks;

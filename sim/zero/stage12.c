@@ -4,6 +4,8 @@
 
 #include "sim/zero/stage12-hooks.h"
 #include "sim/zero/stage12.h"
+
+#include "sim/base/digest.h"
 #include "sim/zero/torch-ops.h"
 
 static void
@@ -254,6 +256,30 @@ free_stage12 (void *data)
   g_free (self);
 }
 
+static uint64_t
+stage12_digest (const void *data, bool events G_GNUC_UNUSED)
+{
+  const ZsStage12 *self = data;
+  ZsStage12 copy;
+  int32_t n = self->model->n_parameters;
+
+  memcpy (&copy, self, sizeof copy);
+  copy.step = 0;
+  copy.micro_step = self->micro_step > 0;   /* only the first is another */
+  uint64_t digest = zs_digest_items (1, &copy, 1);
+
+  digest = zs_digest_items (digest, self->storage, n);
+  digest = zs_digest_items (digest, self->gradients, n);
+  digest = zs_digest_items (digest, self->averaged, n);
+  digest = zs_digest_items (digest, self->entries, self->n_entries);
+  digest = zs_digest_items (digest, self->previous, self->n_previous);
+  if (self->host.accumulated != NULL)
+    digest = zs_digest_items (digest, self->host.accumulated, n);
+  if (self->host.norms != NULL)
+    digest = zs_digest_items (digest, self->host.norms, n);
+  return digest;
+}
+
 static ZsTensor *
 no_tensors (int32_t n)
 {
@@ -367,6 +393,7 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
     .weight = weight,
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = zs_stage12_step,
+    .digest = stage12_digest,
     .free = free_stage12,
   };
   return &self->hooks;

@@ -8,6 +8,8 @@
 
 #include "sim/zero/stage3-internal.h"
 
+#include "sim/base/digest.h"
+
 /* ---- what is known before anything runs ---- */
 
 /* mark_persistent_parameters () */
@@ -364,6 +366,31 @@ zero3_free (void *self)
   g_free (zero);
 }
 
+static uint64_t
+zero3_digest (const void *self, bool events)
+{
+  const Zero3 *zero = self;
+  Zero3 copy;
+
+  memcpy (&copy, zero, sizeof copy);
+  copy.micro_step = zero->micro_step > 0;   /* only the first is another */
+  if (!events) {
+    memset (copy.fetches.events, 0, sizeof copy.fetches.events);
+    memset (copy.reductions.events, 0, sizeof copy.reductions.events);
+  }
+  uint64_t digest = zs_digest_items (zs_coordinator_digest (zero->coordinator), &copy, 1);
+
+  digest = zs_digest_items (digest, zero->parameters, zero->n_parameters);
+  for (int32_t h = 0; h < zero->n_handles; h++)
+    if (zero->handles[h].used) {
+      digest = zs_digest_items (zs_digest_add (digest, (uint64_t) h), &zero->handles[h], 1);
+      digest = zs_digest_items (digest, zero->handles[h].members, zero->handles[h].n);
+    }
+  digest = zs_digest_items (digest, zero->sub_groups, zero->n_sub_groups);
+  digest = zs_digest_items (digest, zero->in_bucket, zero->n_in_bucket);
+  return zs_digest_bytes (digest, zero->held->data, zero->held->len * sizeof (ZsTensor));
+}
+
 ZsHooks *
 zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsStepShape *shape,
                     int64_t rank, ZsPlan *plan)
@@ -453,6 +480,7 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
             || zs_behaves (versions, ZS_BEHAVIOUR_MEMORY_EFFICIENT_LINEAR_ALWAYS)),
     .step = zero3_step,
     .save = zero3_save,
+    .digest = zero3_digest,
     .free = zero3_free,
   };
   return hooks;

@@ -33,7 +33,7 @@ consume (Holdings *holdings, const ZsPlan *plan)
 {
   holdings->nvme_read = holdings->nvme_written = holdings->to_gpu = holdings->to_host = 0;
   memset (holdings->messages, 0, sizeof holdings->messages);
-  holdings->slots = g_realloc (holdings->slots, sizeof *holdings->slots * plan->slots_room);
+  holdings->slots = g_realloc (holdings->slots, sizeof *holdings->slots * plan->n_slots);
   for (int64_t i = 0; i < plan->n_code; i++) {
     const ZsInstruction *in = &plan->code[i];
 

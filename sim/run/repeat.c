@@ -1,0 +1,563 @@
+/* repeat.c: steps and micro-steps that repeat an earlier one exactly are not run again.
+ * SPDX-License-Identifier: MIT
+ *
+ * Between two micro-steps, and between two steps, a number is made of everything that the rest of the
+ * run depends on: the allocators' blocks, what lies on the streams, collectives and flows under way,
+ * the clocks, the state of the planners; times as seen from rank 0's clock, positions of lanes as seen
+ * from where the lane is.  Everything is whole numbers, so a run from equal states does the same, only
+ * later.  If the state is that of an earlier boundary, what happened between the two (the period) will
+ * happen again as long as the planners make the same phases: up to the last micro-step, which ends
+ * the step, or to the end of the job.
+ *
+ * Then clocks move on by whole periods, and what was noted during the period is noted again: phases,
+ * points of the memory timeline, parts of the time, use of links, FLOPs (added in the same order, as
+ * they are floating point).  The result is that of the long way, to the picosecond and the byte;
+ * tests/run holds the two against each other.
+ *
+ * Runs that keep every span or every allocation are run the long way.
+ */
+#include "config.h"
+
+#include "sim/run/world.h"
+
+#include "sim/base/digest.h"
+
+#include <sys/mman.h>
+
+/* What a rank had noted. */
+typedef struct {
+  guint    n_phases, n_points;
+  ZsTime   wait[ZS_N_WAITS];
+  int64_t  n_instructions, nvme_bytes;
+} RankPast;
+
+typedef struct {
+  uint64_t digest;
+  ZsPlannerPlace place;
+  ZsTime   when;
+  int64_t  n_events, n_resets;
+  int64_t *use;
+  RankPast *ranks;
+} Boundary;
+
+static void
+clear_boundary (gpointer data)
+{
+  Boundary *boundary = data;
+
+  g_free (boundary->use);
+  g_free (boundary->ranks);
+}
+
+void
+zs_repeat_init (Run *run)
+{
+  const ZsRunOptions *options = run->options;
+
+  run->looks_for_repeats = !options->no_repeats && !options->want_spans
+                           && !options->want_memory_events;
+  for (int kind = 0; kind < ZS_N_REPEATS; kind++) {
+    run->boundaries[kind] = g_array_new (FALSE, FALSE, sizeof (Boundary));
+    g_array_set_clear_func (run->boundaries[kind], clear_boundary);
+  }
+}
+
+void
+zs_repeat_clear (Run *run)
+{
+  for (int kind = 0; kind < ZS_N_REPEATS; kind++)
+    g_array_unref (run->boundaries[kind]);
+}
+
+/* ---- the state as a number ---- */
+
+/* How far lane L still has to go to POSITION. */
+static uint64_t
+distance (const Rank *rank, int l, uint64_t position)
+{
+  return position > rank->lanes[l].done ? position - rank->lanes[l].done : 0;
+}
+
+static uint64_t
+event_distance (const void *self, int64_t event)
+{
+  return distance (self, (int) (event >> 56), (uint64_t) event & 0xffffffffffffff);
+}
+
+static uint64_t
+add_time (uint64_t digest, ZsTime time, ZsTime now)
+{
+  return zs_digest_add (digest, (uint64_t) (time - now));
+}
+
+static uint64_t
+add_lane (uint64_t digest, const Rank *rank, int l, ZsTime now)
+{
+  const Lane *lane = &rank->lanes[l];
+
+  /* idle, its past does not matter, but for the compute stream, whose idle time is accounted for */
+  if (lane->done == lane->pushed)
+    return l == LANE_COMPUTE ? add_time (digest, lane->time, now) : zs_digest_add (digest, 0);
+  digest = add_time (digest, lane->time, now);
+  digest = add_time (digest, lane->start, now);
+  digest = zs_digest_add (digest, (lane->pushed - lane->done) << 1 | lane->begun);
+  digest = zs_digest_add (digest, lane->waiters);
+  if ((rank->active >> l & 1) != 0)
+    digest = add_time (digest, rank->next[l], now);
+  for (uint64_t at = lane->done; at < lane->pushed; at++) {
+    const Item *item = &lane->ring[at & lane->mask];
+
+    digest = add_time (digest, item->issue, now);
+    switch ((ItemKind) item->kind) {      /* only what its kind has filled in */
+    case ITEM_KERNEL:
+      digest = zs_digest_add (digest, (uint64_t) item->id << 8 | item->kind);
+      break;
+    case ITEM_WAIT:
+      digest = zs_digest_add (digest, (uint64_t) item->lane << 8 | item->kind);
+      digest = zs_digest_add (digest, distance (rank, item->lane, (uint64_t) item->value));
+      break;
+    case ITEM_MARK:
+      digest = zs_digest_add (digest, (uint64_t) item->flags << 8 | item->kind);
+      digest = zs_digest_add (digest, rank->marks->len - item->id);
+      break;
+    case ITEM_COLLECTIVE:
+    case ITEM_COPY:
+    case ITEM_TASK:
+      digest = zs_digest_add (digest, (uint64_t) item->what << 16 | (uint64_t) item->flags << 8
+                                        | item->kind);
+      digest = zs_digest_add (digest, (uint64_t) item->value);
+      break;
+    }
+  }
+  return digest;
+}
+
+/* Is the GPU still to come to an event? */
+static bool
+has_events (const Rank *rank)
+{
+  for (uint32_t e = 0; e < rank->n_events; e++)
+    if (distance (rank, rank->events[e].lane, rank->events[e].position) > 0)
+      return true;
+  return false;
+}
+
+static uint64_t
+add_host (uint64_t digest, const Rank *rank, ZsTime now)
+{
+  digest = add_time (digest, rank->host, now);
+  digest = zs_digest_add (digest, rank->state);
+  digest = zs_digest_add (digest, (uint64_t) rank->after_wait);
+  if (rank->state == HOST_WAITS_LANE)
+    digest = zs_digest_add (digest, distance (rank, rank->wait_lane, rank->wait_position) << 8
+                                      | rank->wait_lane);
+  if (rank->state == HOST_WAITS_LANE || rank->state == HOST_WAITS_DEVICE)
+    digest = add_time (digest, rank->wait_since, now);
+  for (uint32_t e = 0; e < rank->n_events; e++) {
+    uint64_t left = distance (rank, rank->events[e].lane, rank->events[e].position);
+
+    if (left > 0)
+      digest = zs_digest_add (zs_digest_add (digest, e), left << 8 | rank->events[e].lane);
+  }
+  /* what is left of the phase at hand; its step and micro-step are in the planner's place */
+  if (rank->at != NULL) {
+    const ZsInstruction *end = rank->plan->code + rank->plan->n_code, *at = rank->at;
+
+    if (at < end && at->op == ZS_OP_PHASE) {
+      digest = zs_digest_add (digest, (uint64_t) at->kind << 8 | at->flags);
+      at++;
+    }
+    digest = zs_digest_items (digest, at, end - at);
+  }
+  return digest;
+}
+
+static uint64_t
+add_memory (uint64_t digest, const Rank *rank)
+{
+  for (uint32_t s = 0; s < rank->n_slots; s++) {
+    const Slot *slot = &rank->slots[s];
+
+    if (slot->block == NULL && slot->host.bytes == 0)
+      continue;
+    digest = zs_digest_add (digest, (uint64_t) s << 32 | slot->label);
+    digest = zs_digest_add (digest, slot->category);
+    digest = zs_digest_add (digest, slot->block != NULL ? (uint64_t) zs_block_address (slot->block)
+                                                        : 0);
+    digest = zs_digest_add (digest, (uint64_t) slot->host.bytes);
+  }
+  for (int l = 0; l < N_LANES; l++) {
+    const DeferredQueue *queue = &rank->deferred[l];
+
+    for (uint64_t at = queue->head; at < queue->tail; at++) {
+      const Deferred *deferred = &queue->ring[at & queue->mask];
+
+      if (deferred->position <= rank->lanes[l].done)
+        continue;
+      digest = zs_digest_add (digest, distance (rank, l, deferred->position) << 8 | (uint64_t) l);
+      digest = zs_digest_add (digest, (uint64_t) (deferred->work - rank->lanes[l].work_done));
+    }
+  }
+  digest = zs_digest_add (digest, zs_caching_allocator_digest (rank->allocator, event_distance));
+  digest = zs_digest_add (digest, zs_host_allocator_digest (rank->host_memory));
+  digest = zs_digest_add (digest, (uint64_t) rank->communicator_bytes);
+  digest = zs_digest_items (digest, rank->collectives_used, ZS_N_COMMUNICATORS);
+  return zs_digest_add (digest, (uint64_t) rank->must_drain << 1 | rank->logging);
+}
+
+static uint64_t
+add_rank (uint64_t digest, const Rank *rank, ZsTime now)
+{
+  digest = add_host (digest, rank, now);
+  for (int l = 0; l < N_LANES; l++)
+    digest = add_lane (digest, rank, l, now);
+  digest = zs_digest_add (digest, (uint64_t) rank->active << 32 | rank->busy);
+  digest = zs_digest_add (digest, (uint64_t) rank->sms << 32 | (uint32_t) rank->memory_share);
+  digest = zs_digest_add (digest, (uint64_t) rank->slowdown << 1 | rank->unsettled);
+  for (int e = 0; e < 2; e++) {
+    digest = zs_digest_add (digest, rank->engine_busy[e]);
+    digest = zs_digest_items (digest, rank->engine_queue[e], rank->engine_waiting[e]);
+  }
+  digest = rank->compute_since >= 0 ? add_time (digest, rank->compute_since, now)
+                                    : zs_digest_add (digest, 1);
+  for (guint b = rank->blocked_head; b < rank->blocked->len; b++) {
+    const Blocked *blocked = &g_array_index (rank->blocked, Blocked, b);
+
+    digest = add_time (digest, blocked->start, now);
+    digest = add_time (digest, blocked->end, now);
+    digest = zs_digest_add (digest, blocked->cause);
+  }
+  digest = zs_digest_items (digest, &rank->flops, 1);
+  digest = zs_digest_add (digest, rank->phases->len - rank->marks->len);
+  return add_memory (digest, rank);
+}
+
+/* Up to its host's clock it is known what the idle compute stream was idle for: whenever its last
+ * kernel ended, it goes on from there. */
+static void
+account_idle (Rank *rank)
+{
+  Lane *lane = &rank->lanes[LANE_COMPUTE];
+
+  if (lane->done < lane->pushed || lane->time >= rank->host)
+    return;
+  zs_account_idle (rank, lane->time, rank->host);
+  lane->time = rank->host;
+}
+
+/* 0: not known. */
+static uint64_t
+run_digest (Run *run, const ZsPlannerPlace *origin)
+{
+  ZsTime now = run->ranks[0].host;
+  uint64_t digest = zs_digest_add (zs_flow_set_digest (run->flows, now),
+                                   zs_event_queue_digest (&run->queue, now));
+
+  digest = add_time (digest, run->now, now);
+  for (int32_t i = 0; i < run->n_instances; i++) {
+    const Instance *instance = &run->instances[i];
+
+    digest = zs_digest_add (digest, (uint64_t) instance->gate.arrived << 8 | instance->what);
+    digest = zs_digest_add (digest, (uint64_t) instance->bytes);
+  }
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    Rank *rank = &run->ranks[k];
+    uint64_t planner = rank->source.digest (rank->source.self, has_events (rank));
+    ZsPlannerPlace place;
+
+    if (planner == 0)
+      return 0;
+    account_idle (rank);
+    rank->source.place (rank->source.self, &place);
+    digest = zs_digest_add (digest, planner);
+    digest = zs_digest_add (digest, (uint64_t) (place.step - origin->step) << 32
+                                      | (uint32_t) (place.micro_step - origin->micro_step));
+    digest = zs_digest_add (digest, (uint64_t) (rank->step - origin->step));
+    digest = add_rank (digest, rank, now);
+  }
+  return digest != 0 ? digest : 1;
+}
+
+/* ---- moving on ---- */
+
+static void
+repeat_phases (Rank *rank, const RankPast *past, int64_t times, ZsTime period,
+               const ZsPlannerPlace *advance)
+{
+  guint n = rank->phases->len, of_period = n - past->n_phases, pending = n;
+  guint after = n + (guint) times * of_period;
+  Lane *lane = &rank->lanes[LANE_COMPUTE];
+
+  /* marks that the GPU has not reached are those of the last time */
+  for (uint64_t at = lane->pushed; at-- > lane->done;) {
+    Item *item = &lane->ring[at & lane->mask];
+
+    if (item->kind != ITEM_MARK)
+      continue;
+    pending = item->id;
+    item->id += after - n;
+  }
+  g_array_set_size (rank->phases, after);
+  g_array_set_size (rank->marks, after);
+  ZsPhaseResult *phases = &g_array_index (rank->phases, ZsPhaseResult, 0);
+  Mark *marks = &g_array_index (rank->marks, Mark, 0);
+
+  for (guint p = n - 1; p < after; p++) {
+    ZsPhaseResult phase = phases[p - of_period];
+
+    if (p == n - 1) {      /* it ended as its like did */
+      phase.step = phases[p].step;
+      phase.micro_step = phases[p].micro_step;
+    } else {
+      phase.step += advance->step;
+      phase.micro_step += advance->micro_step;
+    }
+    phases[p] = phase;
+  }
+  for (guint p = pending; p < after; p++) {
+    marks[p].when = marks[p - of_period].when + period;
+    for (int w = 0; w < ZS_N_WAITS; w++)
+      marks[p].wait[w] = marks[p - of_period].wait[w] + rank->wait[w] - past->wait[w];
+  }
+}
+
+static void
+repeat_points (Rank *rank, const RankPast *past, int64_t times, ZsTime period)
+{
+  PointRepeat repeat = { .first = past->n_points, .end = rank->memory_points.n, .times = times,
+                         .period = period };
+
+  if (rank->memory_points.array == NULL || repeat.end == repeat.first)
+    return;
+  if (rank->point_repeats == NULL)
+    rank->point_repeats = g_array_new (FALSE, FALSE, sizeof (PointRepeat));
+  g_array_append_val (rank->point_repeats, repeat);
+}
+
+/* Tens of megabytes that are about to be filled: most of the time would go to page faults. */
+static void
+use_large_pages (void *data G_GNUC_UNUSED, gsize bytes G_GNUC_UNUSED)
+{
+#ifdef MADV_HUGEPAGE
+  const guintptr large = (guintptr) 2 << 20;
+  guintptr start = ((guintptr) data + large - 1) & -large, end = ((guintptr) data + bytes) & -large;
+
+  if (end > start)
+    madvise ((void *) start, end - start, MADV_HUGEPAGE);   /* a wish: its failure changes nothing */
+#endif
+}
+
+GArray *
+zs_repeat_points (Rank *rank)
+{
+  GArray *once = rank->memory_points.array, *repeats = rank->point_repeats, *all;
+  guint n = rank->memory_points.n, from = 0;
+
+  rank->memory_points.array = NULL;
+  if (once == NULL)
+    return NULL;
+  g_array_set_size (once, n);
+  if (repeats == NULL)
+    return once;
+  for (guint r = 0; r < repeats->len; r++) {
+    const PointRepeat *repeat = &g_array_index (repeats, PointRepeat, r);
+
+    n += (guint) repeat->times * (repeat->end - repeat->first);
+  }
+  all = g_array_sized_new (FALSE, FALSE, sizeof (ZsMemoryPoint), n);
+  g_array_set_size (all, n);
+  use_large_pages (all->data, (gsize) n * sizeof (ZsMemoryPoint));
+  ZsMemoryPoint *to = &g_array_index (all, ZsMemoryPoint, 0);
+  const ZsMemoryPoint *points = &g_array_index (once, ZsMemoryPoint, 0);
+
+  for (guint r = 0; r <= repeats->len; r++) {
+    const PointRepeat *repeat = r < repeats->len ? &g_array_index (repeats, PointRepeat, r) : NULL;
+    guint end = repeat != NULL ? repeat->end : once->len;
+
+    memcpy (to, points + from, (end - from) * sizeof *to);
+    to += end - from;
+    from = end;
+    for (int64_t t = 1; repeat != NULL && t <= repeat->times; t++)
+      for (guint p = repeat->first; p < repeat->end; p++) {
+        *to = points[p];
+        (to++)->when += t * repeat->period;
+      }
+  }
+  g_array_unref (once);
+  return all;
+}
+
+static void
+repeat_flops (Rank *rank, const RankPast *past, int64_t times)
+{
+  for (int64_t t = 0; t < times; t++)
+    for (guint p = past->n_phases - 1; p + 1 < rank->phases->len; p++) {
+      double flops = g_array_index (rank->phase_flops, double, p);
+
+      rank->step_flops += flops;
+      if (g_array_index (rank->phases, ZsPhaseResult, p).phase == ZS_PHASE_FORWARD)
+        rank->forward_flops += flops;
+    }
+}
+
+static void
+shift_lanes (Rank *rank, ZsTime time)
+{
+  for (int l = 0; l < N_LANES; l++) {
+    Lane *lane = &rank->lanes[l];
+
+    lane->time += time;
+    lane->start += time;
+    rank->next[l] += time;
+    for (uint64_t at = lane->done; at < lane->pushed; at++)
+      lane->ring[at & lane->mask].issue += time;
+  }
+  if (rank->compute_since >= 0)
+    rank->compute_since += time;
+  for (guint b = rank->blocked_head; b < rank->blocked->len; b++) {
+    g_array_index (rank->blocked, Blocked, b).start += time;
+    g_array_index (rank->blocked, Blocked, b).end += time;
+  }
+}
+
+/* The period since PAST happens TIMES more, each of which moves planners on by ADVANCE. */
+static void
+repeat_rank (Rank *rank, const RankPast *past, int64_t times, ZsTime period,
+             const ZsPlannerPlace *advance)
+{
+  bool steps = advance->step > 0;
+  guint n_phases = rank->phases->len;
+
+  if (!steps) {
+    repeat_flops (rank, past, times);
+    rank->nvme_bytes += times * (rank->nvme_bytes - past->nvme_bytes);
+  }
+  /* a peak in the phase that is not over: it stays the first of its height */
+  if (rank->peak_here)
+    zs_memory_keep_peak (rank);
+  repeat_phases (rank, past, times, period, advance);
+  repeat_points (rank, past, times, period);
+  g_array_set_size (rank->phase_flops, rank->phases->len - 1);
+  for (guint p = n_phases - 1; p + 1 < rank->phases->len; p++)
+    g_array_index (rank->phase_flops, double, p)
+      = g_array_index (rank->phase_flops, double, p - (n_phases - past->n_phases));
+  for (int w = 0; w < ZS_N_WAITS; w++)
+    rank->wait[w] += times * (rank->wait[w] - past->wait[w]);
+  int64_t n_repeated = times * (rank->n_instructions - past->n_instructions);
+
+  rank->n_repeated += n_repeated;
+  rank->n_instructions += n_repeated;
+  rank->host += times * period;
+  rank->wait_since += times * period;
+  shift_lanes (rank, times * period);
+  rank->step += (int) times * advance->step;
+  rank->chunk_steps += (int) times * advance->step;
+  rank->chunk_micro_steps += (int) times * advance->micro_step;
+  rank->source.skip (rank->source.self, (int) times * advance->step,
+                     (int) times * advance->micro_step);
+}
+
+/* How many more times the period from PAST to PLACE fits. */
+static int64_t
+times_left (const Run *run, const Boundary *past, const ZsPlannerPlace *advance)
+{
+  int64_t times = INT64_MAX;
+  ZsTime period = run->ranks[0].host - past->when;
+
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    const Rank *rank = &run->ranks[k];
+    ZsPlannerPlace place;
+
+    rank->source.place (rank->source.self, &place);
+    times = MIN (times, advance->step > 0 ? place.steps_left / advance->step
+                                          : place.micro_steps_left / advance->micro_step);
+  }
+  /* far from the end of time and of what fits an array */
+  if (period > 0)
+    times = MIN (times, ZS_TIME_MAX / 4 / period);
+  return MIN (times, 1000000);
+}
+
+static void
+repeat (Run *run, const Boundary *past, int64_t times, const ZsPlannerPlace *advance)
+{
+  ZsTime period = run->ranks[0].host - past->when;
+  bool steps = advance->step > 0;
+
+  /* the use of links is that of the last step */
+  zs_flow_set_repeat (run->flows, run->ranks[0].host, times * period, steps ? NULL : past->use,
+                      times);
+  zs_event_queue_shift (&run->queue, times * period);
+  zs_earliest_shift (&run->earliest, times * period);
+  run->now += times * period;
+  run->n_events += times * (run->n_events - past->n_events);
+  for (int32_t k = 0; k < run->n_ranks; k++)
+    repeat_rank (&run->ranks[k], &past->ranks[k], times, period, advance);
+}
+
+static void
+add_boundary (Run *run, int kind, uint64_t digest, const ZsPlannerPlace *place)
+{
+  Boundary boundary = {
+    .digest = digest, .place = *place, .when = run->ranks[0].host, .n_events = run->n_events,
+    .n_resets = run->n_resets, .use = zs_flow_set_use (run->flows, run->ranks[0].host),
+    .ranks = g_new (RankPast, run->n_ranks),
+  };
+
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    const Rank *rank = &run->ranks[k];
+
+    boundary.ranks[k] = (RankPast) {
+      .n_phases = rank->phases->len, .n_points = rank->memory_points.n,
+      .n_instructions = rank->n_instructions, .nvme_bytes = rank->nvme_bytes,
+    };
+    memcpy (boundary.ranks[k].wait, rank->wait, sizeof rank->wait);
+  }
+  g_array_append_val (run->boundaries[kind], boundary);
+}
+
+void
+zs_repeat_look (Run *run)
+{
+  const Rank *first = &run->ranks[0];
+  ZsPlannerPlace place;
+
+  if (first->step <= 0 || first->source.digest == NULL)
+    return;
+  first->source.place (first->source.self, &place);
+  if (!place.forward)
+    return;
+  int kind = place.micro_step == 0 ? ZS_REPEAT_STEPS : ZS_REPEAT_MICRO_STEPS;
+  int left = kind == ZS_REPEAT_STEPS ? place.steps_left : place.micro_steps_left;
+  GArray *boundaries = run->boundaries[kind];
+
+  if (kind == ZS_REPEAT_STEPS && run->options->overflow_steps != 0)
+    return;
+  if (kind == ZS_REPEAT_MICRO_STEPS && boundaries->len > 0
+      && g_array_index (boundaries, Boundary, 0).place.step != place.step)
+    g_array_set_size (boundaries, 0);
+  /* is there anything to gain? */
+  if (left < (boundaries->len > 0 ? 1 : 2))
+    return;
+  uint64_t digest = run_digest (run, &place);
+
+  if (digest == 0) {
+    run->looks_for_repeats = false;
+    return;
+  }
+  for (guint b = boundaries->len; b-- > 0;) {
+    const Boundary *past = &g_array_index (boundaries, Boundary, b);
+    const ZsPlannerPlace advance = { .step = place.step - past->place.step,
+                                     .micro_step = place.micro_step - past->place.micro_step };
+
+    if (past->digest != digest
+        || (kind == ZS_REPEAT_MICRO_STEPS && past->n_resets != run->n_resets))
+      continue;
+    int64_t times = times_left (run, past, &advance);
+
+    if (times > 0)
+      repeat (run, past, times, &advance);
+    return;
+  }
+  add_boundary (run, kind, digest, &place);
+}
