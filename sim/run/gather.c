@@ -293,6 +293,18 @@ take_array (GArray **array)
   return taken;
 }
 
+/* Out of memory: the phase ends here, and what was held counts for the peaks, also before training. */
+static void
+end_with_failure (Rank *rank)
+{
+  if (rank->phases->len > 0)
+    zs_memory_phase (rank, NULL);
+  rank->peak_bytes = MAX (rank->peak_bytes, rank->counters->allocated.peak);
+  rank->peak_reserved = MAX (rank->peak_reserved, rank->counters->reserved.peak);
+  if (rank->peak_phase < 0)
+    rank->peak_phase = (int) rank->phases->len - 1;
+}
+
 /* All ranks' spans in one. */
 static void
 gather_spans (Run *run, ZsResult *result)
@@ -316,6 +328,8 @@ zs_gather_result (Run *run)
   for (int32_t m = 0; m < rank->n_members; m++)
     if (rank->members[m] == run->options->report_rank)
       result->reported_rank = run->options->report_rank;
+  if (run->outcome == ZS_OUTCOME_OOM)
+    end_with_failure (rank);
   result->n_ranks = machine->n_ranks;
   result->n_distinct_plans = run->n_plans;
 

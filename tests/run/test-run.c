@@ -370,6 +370,9 @@ out_of_memory_is_a_result (void)
   CU_ASSERT_EQUAL (result->oom.step, 1);
   CU_ASSERT_EQUAL (result->oom.phase, ZS_PHASE_FORWARD);
   CU_ASSERT_EQUAL (result->oom.layer, 3);
+  CU_ASSERT_TRUE (result->peak_allocated_bytes >= result->oom.allocated_bytes);
+  CU_ASSERT_TRUE (result->peak_reserved_bytes >= result->oom.reserved_bytes);
+  CU_ASSERT_TRUE (result->peak_reserved_bytes >= result->peak_allocated_bytes);
   CU_ASSERT_STRING_EQUAL (result->oom.op, "q_proj");
   CU_ASSERT_EQUAL (result->oom.tried_bytes, 500 << 20);
   CU_ASSERT_EQUAL (result->oom.allocated_bytes, 600 << 20);
