@@ -459,6 +459,8 @@ fsdp_step (FsdpUnits *units)
       clip_flat (units);
     else
       clip (units);
+    if (units->config.version == 2)
+      zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->adam->n);
   }
   if (units->config.version == 2)
     zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->adam->n);

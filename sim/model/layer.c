@@ -36,6 +36,7 @@ static ZsTensor
 attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
 {
   zs_enter (e, layer->attention);
+  zs_plan_host (e->plan, ZS_HOST_ATTENTION_BODY, 1);
   ZsTensor q = project (e, layer, ZS_Q, n1);
   ZsTensor k = project (e, layer, ZS_K, n1);
   zs_label_layer (e, layer, ZS_WHAT_V);
@@ -71,6 +72,7 @@ static ZsTensor
 mlp_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n2, bool stop)
 {
   zs_enter (e, layer->mlp);
+  zs_plan_host (e->plan, ZS_HOST_NORM_BODY, 1);
   zs_label_layer (e, layer, ZS_WHAT_GATE);
   ZsTensor gate = zs_linear_forward (e, &e->linears[ZS_GATE], &layer->linears[ZS_GATE], n2,
                                      layer->n2_grad, &layer->saved[ZS_GATE], false);
@@ -107,6 +109,7 @@ zs_layer_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x, bool stop)
 {
   zs_label_layer (e, layer, ZS_WHAT_LAYER);
   zs_enter (e, layer->module);
+  zs_plan_host (e->plan, ZS_HOST_LAYER_BODY, 1);
   zs_label_layer (e, layer, ZS_WHAT_INPUT_NORM);
   ZsTensor n1 = zs_norm_forward (e, &e->hidden_norm, x, layer->input_norm, layer->x_grad,
                                  &layer->input_saved);

@@ -54,6 +54,7 @@ adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
     input = zs_activation (e, kind->a_in_bytes);
     zs_run (e, kind->cast_in);
   }
+  zs_plan_host (e->plan, ZS_HOST_LORA_BODY, 1);
   zs_enter (e, ids->dropout);
   ZsTensor dropped = zs_plan_ref (e->plan, input);
   if (e->shape.lora.dropout > 0) {

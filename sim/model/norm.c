@@ -18,6 +18,7 @@ zs_norm_forward (ZsEmitter *e, const ZsNormKind *kind, ZsTensor x, int32_t modul
   ZsTensor x32, normal;
 
   zs_enter (e, module);
+  zs_plan_host (e->plan, ZS_HOST_NORM_BODY, 1);
   if (e->upcast) {
     x32 = zs_activation (e, kind->bytes32);
     zs_run (e, kind->up);

@@ -78,10 +78,10 @@ zs_adamw_clip (ZsAdamW *adam)
   if (adam->n == 0)
     return;
   zs_plan_set_label (plan, adam->label_clip);
-  zs_plan_host (plan, ZS_HOST_CLIP_FIXED, 1);
-  zs_plan_host (plan, ZS_HOST_CLIP_PARAMETER, adam->n);
   for (int dtype = 0; dtype < ZS_N_DTYPES; dtype++)
     norms_of (adam, (ZsDtype) dtype, norms);
+  zs_plan_host (plan, ZS_HOST_CLIP_FIXED, 1);
+  zs_plan_host (plan, ZS_HOST_CLIP_PARAMETER, adam->n);
   ZsTensor stacked = zs_plan_alloc (plan, adam->n * element, ZS_CATEGORY_STEP);
   launch (adam, ZS_KERNEL_TINY, adam->n, adam->n * element, element, "stack");
   ZsTensor norm = zs_plan_alloc (plan, element, ZS_CATEGORY_STEP);

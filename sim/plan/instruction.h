@@ -111,6 +111,10 @@ typedef enum {
 /* Kinds of host work, each with a cost in the host's table (sim/hardware). */
 typedef enum {
   ZS_HOST_MODULE_CALL,       /* Python: nn.Module.__call__ */
+  ZS_HOST_LAYER_BODY,        /* Python of a decoder layer's forward, beside its operators */
+  ZS_HOST_ATTENTION_BODY,    /* of an attention's: views, rotary embedding, choice of the kernel */
+  ZS_HOST_NORM_BODY,         /* of a norm's or an MLP's */
+  ZS_HOST_LORA_BODY,         /* of peft's Linear */
   ZS_HOST_HOOK,              /* DeepSpeed: one pre/post forward/backward hook */
   ZS_HOST_FETCH,             /* stage 3: fetch_sub_module, fixed part */
   ZS_HOST_FETCH_PARAMETER,   /*   per parameter gathered */
@@ -121,6 +125,7 @@ typedef enum {
   ZS_HOST_BUCKET_FLUSH,
   ZS_HOST_STEP_PARAMETER,    /* optimizer step: Python per parameter tensor */
   ZS_HOST_STEP_FIXED,
+  ZS_HOST_ENGINE_STEP,       /* DeepSpeed: engine.step () and its optimizer's, fixed part */
   ZS_HOST_NORM_PARAMETER,    /* DeepSpeed: the norm of one gradient */
   ZS_HOST_CLIP_PARAMETER,    /* clip_grad_norm_: per parameter tensor */
   ZS_HOST_CLIP_FIXED,

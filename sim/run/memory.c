@@ -348,6 +348,8 @@ zs_memory_host_alloc (Rank *rank, const ZsInstruction *instruction)
                    .label = instruction->label, .category = instruction->kind };
   if (slot->host.fresh && kind != ZS_HOST_PAGEABLE && machine->pin_cost != NULL)
     rank->host += machine->pin_cost (machine->self, slot->host.bytes);
+  else if (kind == ZS_HOST_PAGEABLE && machine->fault_cost != NULL)
+    rank->host += machine->fault_cost (machine->self, instruction->bytes);
 }
 
 void

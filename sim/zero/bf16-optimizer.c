@@ -221,7 +221,7 @@ step (void *data, ZsPlan *plan, int step)
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "optimizer"));
 
   (void) step;
-  zs_plan_host (plan, ZS_HOST_STEP_FIXED, 1);
+  zs_plan_host (plan, ZS_HOST_ENGINE_STEP, 1);
   norm_and_clip (self, plan);
   for (int32_t g = 0; g < self->n_groups; g++)
     zs_adam_step (plan, self->config.optimizer, self->groups[g].partition_elements, 4, 4,

@@ -347,7 +347,7 @@ step (void *data, ZsPlan *plan, int step)
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "optimizer"));
 
   (void) step;
-  zs_plan_host (plan, ZS_HOST_STEP_FIXED, 1);
+  zs_plan_host (plan, ZS_HOST_ENGINE_STEP, 1);
   if (self->wrapper != ZS_WRAPPER_NONE)
     check_overflow (self, plan);
   int64_t start = plan->n_code;

@@ -198,7 +198,7 @@ zs_stage12_step (void *data, ZsPlan *plan, int step)
   ZsStage12 *self = data;
 
   (void) step;
-  zs_plan_host (plan, ZS_HOST_STEP_FIXED, 1);
+  zs_plan_host (plan, ZS_HOST_ENGINE_STEP, 1);
   if (checks_overflow (self)) {
     uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "overflow check"));
 

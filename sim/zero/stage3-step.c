@@ -255,7 +255,7 @@ zero3_step (void *self, ZsPlan *plan, int step)
   (void) step;
   zero->plan = plan;
   zero->micro_step = 0;
-  zs_plan_host (plan, ZS_HOST_STEP_FIXED, 1);
+  zs_plan_host (plan, ZS_HOST_ENGINE_STEP, 1);
   zs_coordinator_release_all (zero->coordinator);
   if (zero->config.dtype == ZS_DTYPE_FP16)
     check_overflow (zero, plan);
