@@ -68,6 +68,8 @@ static const AttentionRate ATTENTION_RATES[ZS_N_ATTENTIONS][2][2] = {
                            { { 0.284, 8.1, 0, 90 }, { 0.254, 13.0, 0, 60 } } },
   [ZS_ATTENTION_EFFICIENT] = { { { 0.161, 0, 18.0, 12 }, { 0.137, 0, 18.0, 12 } },
                                { { 0.122, 0, 86.0, 47 }, { 0.104, 0, 86.0, 47 } } },
+  [ZS_ATTENTION_FLASH_1] = { { { 0.22, 0, 0, 20 }, { 0.22, 0, 0, 20 } },
+                             { { 0.185, 8.1, 0, 90 }, { 0.185, 13.0, 0, 60 } } },
   /* these two are made of products and element-wise kernels of their own */
   [ZS_ATTENTION_EAGER] = { { { 0.0104, 0, 0, 20 }, { 0.0083, 0, 0, 20 } },
                            { { 0.0233, 0, 0, 20 }, { 0.0186, 0, 0, 20 } } },
@@ -78,6 +80,11 @@ static const AttentionRate ATTENTION_RATES[ZS_N_ATTENTIONS][2][2] = {
  * 145-175 forward and 120-150 backward useful causal TFLOP/s of the A100's 312 (SimuMax). */
 #define FLASH_AMPERE_FORWARD  0.56
 #define FLASH_AMPERE_BACKWARD 0.46
+/* FlashAttention-1, also in Triton: 30-50 % forward and 25-35 % backward of the A100's peak (arXiv
+ * 2307.08691), less on Hopper, whose tensor cores it does not keep busy: about 200 TFLOP/s over both,
+ * from published runs of 65536 tokens, which spend four fifths of their time in it. */
+#define FLASH_1_AMPERE_FORWARD  0.36
+#define FLASH_1_AMPERE_BACKWARD 0.30
 
 /* Memory-bound kernels: fixed + bytes / (fraction x bandwidth).  Source of these and of the costs by
  * element below: every kernel of training steps of three LLaMA shapes (T = 1024 to 4096, h = 2048 and
@@ -233,7 +240,8 @@ attention_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
   if (backend == ZS_ATTENTION_FLASH && gpu->compute_capability < 90) {
     fraction = backward ? FLASH_AMPERE_BACKWARD : FLASH_AMPERE_FORWARD;
     position = 0;
-  }
+  } else if (backend == ZS_ATTENTION_FLASH_1 && gpu->compute_capability < 90)
+    fraction = backward ? FLASH_1_AMPERE_BACKWARD : FLASH_1_AMPERE_FORWARD;
   return kernel->flops / (compute * fraction)
          + position * 1e-9 * (double) kernel->n * REFERENCE_PEAK / compute
          + rate->per_million * 1e-12 * q * REFERENCE_BANDWIDTH / bandwidth + rate->fixed * 1e-6;

@@ -162,6 +162,8 @@ zs_new (ZsEmitter *e, int64_t bytes, ZsCategory category)
   return zs_plan_alloc (e->plan, bytes, category);
 }
 
+#define ZS_NO_KERNEL UINT32_MAX   /* fused into another */
+
 /* A result that autograd may hold, and one that it never does. */
 static inline ZsTensor
 zs_activation (ZsEmitter *e, int64_t bytes)
@@ -202,13 +204,15 @@ zs_save (ZsEmitter *e, ZsTensor tensor, bool needed)
 static inline void
 zs_run (ZsEmitter *e, ZsForwardKernel kernel)
 {
-  zs_plan_launch (e->plan, kernel.id[e->no_grad]);
+  if (kernel.id[0] != ZS_NO_KERNEL)
+    zs_plan_launch (e->plan, kernel.id[e->no_grad]);
 }
 
 static inline void
 zs_run_back (ZsEmitter *e, uint32_t kernel)
 {
-  zs_plan_launch (e->plan, kernel);
+  if (kernel != ZS_NO_KERNEL)
+    zs_plan_launch (e->plan, kernel);
 }
 
 static inline void

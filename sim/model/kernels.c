@@ -243,7 +243,9 @@ add_attention (ZsEmitter *e)
   int64_t a = e->element, d = s->head_dim, heads = s->n_heads, length = e->sequence;
   int64_t scores = e->tokens * heads * length, q = e->tokens * heads * d;
   double flops = 4.0 * (double) e->tokens * (double) length * (double) heads * (double) d;
-  ZsKernel kernel = { .kind = ZS_KERNEL_ATTENTION_FORWARD, .form = (uint8_t) e->shape.attention,
+  ZsAttention form = e->shape.attention == ZS_ATTENTION_FLASH && e->shape.flash_1 ? ZS_ATTENTION_FLASH_1
+                                                                                  : e->shape.attention;
+  ZsKernel kernel = { .kind = ZS_KERNEL_ATTENTION_FORWARD, .form = (uint8_t) form,
                       .launch = ZS_LAUNCH_EAGER, .element_bytes = (uint8_t) a,
                       .heads = (int32_t) heads, .kv_heads = (int32_t) s->n_kv_heads,
                       .m = e->batch, .n = length, .k = d,
@@ -320,6 +322,53 @@ add_rest (ZsEmitter *e)
   e->k.embedding_add = backward (e, ZS_KERNEL_ELEMENTWISE, table, table * 3 * a, a, "tied gradients");
 }
 
+static const ZsForwardKernel NO_KERNEL = { { ZS_NO_KERNEL, ZS_NO_KERNEL } };
+
+/* Liger, apex, flash-attn and other models' own code run a norm, rotary embedding or activation as one
+ * kernel that reads its operands and writes its results once. */
+static void
+fuse_norm (ZsEmitter *e, ZsNormKind *kind)
+{
+  int64_t n = kind->rows * kind->columns, a = e->stream;
+  ZsForwardKernel *skipped[] = { &kind->up, &kind->square, &kind->mean, &kind->epsilon, &kind->rsqrt,
+                                 &kind->scale, &kind->down };
+  uint32_t *skipped_back[] = { &kind->weight_dx, &kind->weight_dw, &kind->cast_up, &kind->multiply,
+                               &kind->row_sum, &kind->row_power, &kind->row_scale, &kind->row_multiply,
+                               &kind->expand, &kind->power, &kind->double_it, &kind->grad, &kind->add };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (skipped); i++)
+    *skipped[i] = NO_KERNEL;
+  for (gsize i = 0; i < G_N_ELEMENTS (skipped_back); i++)
+    *skipped_back[i] = ZS_NO_KERNEL;
+  kind->weight = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 2 * a, a, "fused norm");
+  kind->cast_down = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "fused norm backward");
+}
+
+static void
+fuse (ZsEmitter *e)
+{
+  const ZsModelShape *s = &e->model->shape;
+  int64_t a = e->element, q = e->tokens * s->n_heads * s->head_dim, f = e->tokens * s->intermediate;
+  int64_t kv = e->tokens * s->n_kv_heads * s->head_dim;
+  ZsForwardKernel *skipped[] = { &e->k.rotary_mul_q, &e->k.rotary_half_q, &e->k.rotary_cat_q,
+                                 &e->k.rotary_mul_k, &e->k.rotary_half_k, &e->k.rotary_cat_k, &e->k.silu };
+  uint32_t *skipped_back[] = { &e->k.back_mul_q, &e->k.back_half_q, &e->k.rotary_fill_q, &e->k.rotary_copy_q,
+                               &e->k.back_add_q, &e->k.back_mul_k, &e->k.back_half_k, &e->k.rotary_fill_k,
+                               &e->k.rotary_copy_k, &e->k.back_add_k, &e->k.product_back };
+
+  fuse_norm (e, &e->hidden_norm);
+  for (gsize i = 0; i < G_N_ELEMENTS (skipped); i++)
+    *skipped[i] = NO_KERNEL;
+  for (gsize i = 0; i < G_N_ELEMENTS (skipped_back); i++)
+    *skipped_back[i] = ZS_NO_KERNEL;
+  e->k.rotary_add_q = forward (e, ZS_KERNEL_ELEMENTWISE, q, q * 2 * a, a, "fused rotary");
+  e->k.rotary_add_k = forward (e, ZS_KERNEL_ELEMENTWISE, kv, kv * 2 * a, a, "fused rotary");
+  e->k.back_join_q = backward (e, ZS_KERNEL_ELEMENTWISE, q, q * 2 * a, a, "fused rotary backward");
+  e->k.back_join_k = backward (e, ZS_KERNEL_ELEMENTWISE, kv, kv * 2 * a, a, "fused rotary backward");
+  e->k.product = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "fused silu * up");
+  e->k.silu_back = backward (e, ZS_KERNEL_ELEMENTWISE, f, f * 5 * a, a, "fused silu * up backward");
+}
+
 void
 zs_emitter_add_kernels (ZsEmitter *e)
 {
@@ -334,4 +383,6 @@ zs_emitter_add_kernels (ZsEmitter *e)
   add_rotary (e);
   add_attention (e);
   add_rest (e);
+  if (e->shape.fused_operators)
+    fuse (e);
 }

@@ -46,6 +46,9 @@ typedef struct {
   int64_t      micro_batch, sequence;
   ZsDtype      dtype;               /* of parameters and activations */
   ZsAttention  attention;
+  bool         flash_1;             /* FLASH is FlashAttention-1 */
+  bool         fused_operators;     /* norm, rotary embedding and activation are a kernel each: times
+                                       only, bytes stay those of the eager operators */
   bool         attention_mask;      /* a padding mask is given */
   int64_t      checkpoint_every;    /* 0: no checkpointing; 1: every layer; k: every k-th layer */
   bool         reentrant;

@@ -35,6 +35,7 @@ typedef enum {
   ZS_ATTENTION_FLASH,      /* sdpa's flash back end, or the flash-attn package */
   ZS_ATTENTION_EFFICIENT,  /* sdpa with a mask, or before Ampere */
   ZS_ATTENTION_MATH,
+  ZS_ATTENTION_FLASH_1,    /* only as the form of a kernel: FlashAttention-1; bytes as FLASH */
   ZS_N_ATTENTIONS
 } ZsAttention;
 

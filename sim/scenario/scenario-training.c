@@ -13,7 +13,7 @@ typedef struct {
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
-  bool reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize,
+  bool fused_operators, reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize,
     hugging_face, save;
   const char *alloc_conf;
 } Values;
@@ -22,16 +22,16 @@ typedef struct {
 enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSPEED, MICRO_BATCH,
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
-       STEPS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS, SAVE, N_FIELDS };
+       STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS, SAVE, N_FIELDS };
 /* clang-format on */
 
-enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH };
+enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
 enum { OPTIMIZER_UNKNOWN = -1 };
 
 static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", "fsdp2", NULL };
 static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", "flash_attention_2", NULL };
 static const int ATTENTION_VALUES[] = { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH,
-                                        ATTENTION_FLASH };
+                                        ATTENTION_FLASH_2 };
 
 static const ZsField FIELDS[N_FIELDS] = {
   [FRAMEWORK] = { ZS_FIELD ("framework", WORD, Values, framework), .words = FRAMEWORKS },
@@ -74,6 +74,9 @@ static const ZsField FIELDS[N_FIELDS] = {
                    .help = "PYTORCH_CUDA_ALLOC_CONF" },
   [STEPS] = { ZS_FIELD ("steps", INT, Values, steps), .min = 1, .max = 1000,
               .help = "to simulate" },
+  [FUSED_OPERATORS] = { ZS_FIELD ("fused_operators", BOOL, Values, fused_operators),
+                        .help = "norm, rotary embedding and activation are one kernel each (times "
+                                "only: bytes stay those of the eager operators)" },
   [KEEP_OUTPUTS] = { ZS_FIELD ("keep_outputs", BOOL, Values, keep_outputs),
                      .help = "the training loop holds the model's outputs during backward" },
   [SYNCHRONIZE] = { ZS_FIELD ("synchronize_phases", BOOL, Values, synchronize),
@@ -311,7 +314,7 @@ check_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given,
     zs_notes_add (reader->notes, ZS_NOTE_RISKY, "no-bf16", given[DTYPE],
                   "%s has no bf16 in hardware: products are many times slower than in fp16",
                   gpu->name);
-  if (given[ATTENTION] != NULL && values->attention == ATTENTION_FLASH
+  if (given[ATTENTION] != NULL && values->attention >= ATTENTION_FLASH
       && (training->step.dtype == ZS_DTYPE_FP32 || (capability > 0 && capability < 80)))
     return zs_node_fail (
         given[ATTENTION], reader->errors,
@@ -340,11 +343,14 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
   }
   step->attention =
       kind == ATTENTION_EAGER ? ZS_ATTENTION_EAGER
-      : kind == ATTENTION_FLASH
+      : kind >= ATTENTION_FLASH
           ? ZS_ATTENTION_FLASH
           : zs_attention_of_sdpa (scenario->cluster.gpu.compute_capability,
                                   step->versions.of[ZS_SOFTWARE_TORCH], step->dtype,
                                   scenario->model.shape.head_dim, step->attention_mask);
+  /* PyTorch's own flash kernel is FlashAttention-2 from 2.2 on; the flash-attn package's since 2023 */
+  step->flash_1 = kind != ATTENTION_FLASH_2 && step->attention == ZS_ATTENTION_FLASH
+                  && step->versions.of[ZS_SOFTWARE_TORCH] < ZS_VERSION (2, 2, 0);
   if (kind == ATTENTION_SDPA)
     zs_settings_put (reader->settings, "training.attention.backend", ZS_SETTING_DERIVED,
                      "GPU, PyTorch and mask", "%s", names[step->attention]);
@@ -435,6 +441,7 @@ zs_reader_training (ZsReader *reader)
     .dtype = given[DTYPE] != NULL ? (ZsDtype)values.dtype : usual_dtype (reader, NULL),
     .attention_mask = values.attention_mask,
     .keep_outputs = values.keep_outputs,
+    .fused_operators = values.fused_operators,
     .autocast = values.autocast,
     .load_in_4bit = values.load_in_4bit,
     .clip = values.clipping > 0,

@@ -133,6 +133,19 @@ def lora(row):
     return ["  lora: {rank: %s, targets: %s, dtype: %s, dropout: 0}" % (rank, targets, dtype)]
 
 
+def attention(row):
+    """FlashAttention's first version (llm-foundry's Triton kernel, sdpa of PyTorch before 2.2) or second."""
+    if "sdpa" in row["attention"] or not row["attention"]:
+        return "sdpa"
+    return "flash" if "llm-foundry" in row["framework_version"] else "flash_attention_2"
+
+
+def fused(row):
+    """One kernel for a norm, rotary embedding, activation: MPT's, InternEvo's and torchtitan's own code."""
+    return any(name in row["framework"] + row["framework_version"]
+               for name in ("llm-foundry", "InternEvo", "torchtitan"))
+
+
 def training(row, world):
     name = row["framework"]
     torch = "2.1" if row["year"] == "2023" or "llm-foundry" in row["framework_version"] else "2.3"
@@ -147,12 +160,14 @@ def training(row, world):
         '  torch_version: "%s"' % torch, '  transformers_version: "%s"' % transformers,
         "  micro_batch: %s" % (row["micro_batch"] or 1), "  gradient_accumulation: %s" % (row["grad_accum"] or 1),
         "  sequence_length: %s" % row["seq_len"], "  dtype: bf16",
-        "  attention: %s" % ("flash" if "flash" in row["attention"] and "sdpa" not in row["attention"] else "sdpa"),
+        "  attention: %s" % attention(row),
         "  checkpointing: %s" % checkpointing]
     if "reentrant" in row["act_checkpoint"]:
         lines.append("  reentrant: true")
     if row["dtype"].startswith("amp") or "DEFAULT" in row["dtype"] or "fp32 params" in row["dtype"]:
         pass                     # FSDP's mixed precision casts: fp32 shards
+    if fused(row):
+        lines.append("  fused_operators: true")
     if "nf4" in row["dtype"]:
         lines.append("  load_in_4bit: true")
     implementation = "fused" if "fsdp" in name or "deepspeed" not in name else "fused"
