@@ -141,6 +141,9 @@ zs_check_arguments (ZsFindings *findings, const ZsNode *root, const ZsCheckOptio
   zs_node_number (zs_node_get (root, "max_grad_norm"), &ds->max_grad_norm);
   read_dtype (findings, root, ds);
   options.load_in_4bit |= zs_node_bool (zs_node_get (root, "load_in_4bit"), &truth) && truth;
+  const ZsNode *model = zs_node_get (root, "model_name_or_path");
+
+  options.mixture |= model != NULL && model->kind == ZS_NODE_SCALAR && zs_check_is_mixture (model->text);
   check_names (findings, root);
   if (deepspeed == NULL || zs_node_is_null (deepspeed)
       || (deepspeed->kind == ZS_NODE_SCALAR && *deepspeed->text == '\0'))

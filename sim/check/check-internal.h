@@ -25,6 +25,11 @@ void zs_findings_add (ZsFindings *findings, ZsNoteSeverity severity, const char 
 /* From a GError: "file:line:column: text". */
 void zs_findings_add_error (ZsFindings *findings, const char *code, const GError *error);
 void zs_findings_sort (ZsFindings *findings);
+/* The path of NODE, a key or a value, in the file that it came from, and the value there; NULL if it
+ * is not found.  Free with g_free. */
+char *zs_findings_path (const ZsFindings *findings, const ZsNode *node, const ZsNode **ret_value);
+/* Takes the strings of EFFECT. */
+void zs_findings_set_effect (ZsFindings *findings, int index, const ZsEffect *effect);
 
 /* About the key at PATH (or the nearest section that is there). */
 void zs_check_say (const ZsCheck *check, ZsNoteSeverity severity, const char *code,

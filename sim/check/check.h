@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * Files: a ds_config.json, an accelerate YAML, a TrainingArguments JSON, a scenario.  Each finding
- * says what the real software does with the words of the file, and what to write instead.  Nothing
- * is run.
+ * says what the real software does with the words of the file, and what to write instead.  Where a
+ * model and GPUs are known, what the advice changes can be found by simulating both.
  *
  * A finding's code is a row of findings.def; adding one is a row there and its predicate.
  */
@@ -12,6 +12,7 @@
 #include "sim/io/json-writer.h"
 #include "sim/scenario/ds-config.h"
 #include "sim/scenario/scenario.h"
+#include "sim/study/suggest.h"
 
 typedef enum {
   ZS_CHECK_GUESS, /* by name and content */
@@ -30,6 +31,8 @@ typedef struct {
   int64_t largest_tensor; /* elements */
   bool lora;
   bool load_in_4bit;
+  bool mixture;    /* of experts */
+  bool mixed_gpus; /* the machine has GPUs of several kinds */
   int64_t host_memory_bytes; /* of a node */
   int64_t n_nodes;
   int64_t omp_threads; /* of each rank; -1 not known */
@@ -44,6 +47,16 @@ typedef enum {
   ZS_FIX_OFFLOAD, /* a deprecated switch becomes {"device": "cpu"} at `instead` */
 } ZsFixKind;
 
+/* What following a finding's advice changes: differences, positive where the advice takes more. */
+typedef struct {
+  char *set;               /* the change that was tried, as for --set; one a line */
+  ZsOutcome before, after; /* on the GPU as it is */
+  int64_t peak_bytes;      /* allocated, on a GPU with room for both */
+  int64_t host_bytes;      /* per node */
+  ZsTime step_time_ps;
+  int64_t peak_after_bytes;
+} ZsEffect;
+
 typedef struct {
   ZsNoteSeverity severity;
   const char *code; /* static */
@@ -53,11 +66,14 @@ typedef struct {
   char *instead; /* what to write, or NULL */
   ZsFixKind fix;
   const ZsNode *node; /* lives as long as the findings; NULL: none */
+  ZsEffect *effect;   /* NULL: not tried */
 } ZsFinding;
 
 typedef struct ZsFindings ZsFindings;
 
 void zs_check_options_init (ZsCheckOptions *options);
+/* Is NAME, a model's name or the path of its config.json, a mixture of experts? */
+bool zs_check_is_mixture (const char *name);
 /* What SCENARIO knows about the model, the machine and the versions, into OPTIONS. */
 void zs_check_options_take (ZsCheckOptions *options, const ZsScenario *scenario);
 
@@ -71,6 +87,10 @@ ZsFindings *zs_check_text (const char *file, const char *text, gsize length, ZsC
 void zs_findings_free (ZsFindings *findings);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsFindings, zs_findings_free)
 
+/* Simulates the job of SOURCE, the file that was checked, and again with the advice of each finding
+ * that says how to write it better; at most some.  Nothing if SOURCE is no job that can be run. */
+void zs_findings_try_advice (ZsFindings *findings, const ZsScenarioSource *source);
+
 int zs_findings_count (const ZsFindings *findings);
 const ZsFinding *zs_findings_get (const ZsFindings *findings, int index);
 /* Does one of them have severity error: exit status 1? */
@@ -80,8 +100,9 @@ ZsCheckKind zs_findings_kind (const ZsFindings *findings);
 
 /* ---- output ---- */
 
-/* "file:line:column: severity: text [code]" and, where there is one, "  write: ..." below it; free
- * with g_free. */
+/* "file:line:column: severity: text [code]" and, where there is one, "  instead: ..." below it, with
+ * what that changes if it was tried.  Three or more notes of one code are one line.  What makes all of
+ * it pointless (offload that is nowhere read) comes first.  Free with g_free. */
 char *zs_findings_text (const ZsFindings *findings);
 /* {"findings": [...]} of one or several files. */
 void zs_findings_json (const ZsFindings *const *list, int n, ZsJsonWriter *writer);

@@ -45,6 +45,9 @@ clear_finding (ZsFinding *finding)
   g_free (finding->file);
   g_free (finding->text);
   g_free (finding->instead);
+  if (finding->effect != NULL)
+    g_free (finding->effect->set);
+  g_free (finding->effect);
 }
 
 ZsFindings *
@@ -202,4 +205,44 @@ zs_findings_sort (ZsFindings *findings)
 {
   /* a merge sort: equal ones keep their order on every machine */
   g_array_sort (findings->rows, compare);
+}
+
+static char *
+path_below (const ZsNode *at, const char *path, const ZsNode *node, const ZsNode **ret_value)
+{
+  for (int i = 0; at->kind == ZS_NODE_MAPPING && i < at->n_items; i++) {
+    g_autofree char *inner = *path != '\0' ? g_strconcat (path, ".", at->keys[i]->text, NULL)
+                                           : g_strdup (at->keys[i]->text);
+
+    if (at->keys[i] == node || at->items[i] == node) {
+      *ret_value = at->items[i];
+      return g_steal_pointer (&inner);
+    }
+    char *found = path_below (at->items[i], inner, node, ret_value);
+
+    if (found != NULL)
+      return found;
+  }
+  return NULL;
+}
+
+char *
+zs_findings_path (const ZsFindings *findings, const ZsNode *node, const ZsNode **ret_value)
+{
+  for (guint i = 0; node != NULL && i < findings->documents->len; i++) {
+    char *path = path_below (zs_document_root (findings->documents->pdata[i]), "", node, ret_value);
+
+    if (path != NULL)
+      return path;
+  }
+  return NULL;
+}
+
+void
+zs_findings_set_effect (ZsFindings *findings, int index, const ZsEffect *effect)
+{
+  ZsFinding *finding = &g_array_index (findings->rows, ZsFinding, index);
+
+  g_assert (finding->effect == NULL);
+  finding->effect = g_memdup2 (effect, sizeof *effect);
 }

@@ -3,24 +3,174 @@
 
 #include "sim/check/check.h"
 
+#include <string.h>
+
+#include "sim/base/units.h"
+
+/* Offload that was put where DeepSpeed does not read it: the job is another one than was meant. */
+static void
+write_headline (GString *out, const ZsFindings *findings)
+{
+  for (int i = 0; i < zs_findings_count (findings); i++) {
+    const ZsFinding *finding = zs_findings_get (findings, i);
+    const char *dot = finding->instead != NULL ? strrchr (finding->instead, '.') : NULL;
+
+    if (strcmp (finding->code, "misplaced-key") != 0 || finding->severity != ZS_NOTE_IGNORED
+        || dot == NULL || !g_str_has_prefix (dot, ".offload_"))
+      continue;
+    bool optimizer = strcmp (dot, ".offload_optimizer") == 0;
+
+    g_string_append_printf (out, "%s: NOTHING IS OFFLOADED by '%s': it stands outside zero_optimization, "
+                            "where nothing reads it; %s stay on the GPU, and DeepSpeed says nothing",
+                            finding->file, dot + 1,
+                            optimizer ? "optimizer states and fp32 weights" : "the parameters");
+    if (finding->effect != NULL && finding->effect->peak_bytes < 0) {
+      g_autofree char *size = zs_bytes_format (-finding->effect->peak_bytes);
+
+      g_string_append_printf (out, ": %s more of each GPU", size);
+    }
+    g_string_append_c (out, '\n');
+  }
+}
+
+static void
+write_place (GString *out, const ZsFinding *finding)
+{
+  if (finding->file != NULL && finding->line > 0)
+    g_string_append_printf (out, "%s:%d:%d: ", finding->file, finding->line, finding->column);
+  else if (finding->file != NULL)
+    g_string_append_printf (out, "%s: ", finding->file);
+}
+
+static void
+add_bytes (GString *out, int64_t bytes, const char *what)
+{
+  g_autofree char *size = zs_bytes_format (ABS (bytes));
+
+  if (ABS (bytes) >= INT64_C (1) << 20)
+    g_string_append_printf (out, "%s%s %s %s", out->len > 0 ? ", " : "", size,
+                            bytes > 0 ? "more" : "less", what);
+}
+
+static const char *
+outcome_text (ZsOutcome outcome)
+{
+  return outcome == ZS_OUTCOME_OK    ? "fits"
+         : outcome == ZS_OUTCOME_OOM ? "does not fit"
+                                     : "needs more host memory than there is";
+}
+
+/* "    with it: 37 GiB less GPU memory, ..." */
+static void
+write_effect (GString *out, const ZsEffect *effect)
+{
+  g_autoptr (GString) changes = g_string_new (NULL);
+  g_autofree char *time = zs_time_format (ABS (effect->step_time_ps));
+
+  add_bytes (changes, effect->peak_bytes, "GPU memory at the peak");
+  add_bytes (changes, effect->host_bytes, "host memory");
+  if (ABS (effect->step_time_ps) >= ZS_MILLISECOND)
+    g_string_append_printf (changes, "%s%s %s a step", changes->len > 0 ? ", " : "", time,
+                            effect->step_time_ps > 0 ? "longer" : "shorter");
+  if (changes->len == 0)
+    g_string_append (changes, "neither bytes nor time change");
+  if (effect->before != effect->after || effect->before != ZS_OUTCOME_OK)
+    g_string_append_printf (changes, "; now it %s, then it %s", outcome_text (effect->before),
+                            outcome_text (effect->after));
+  /* the setting, short; of a whole section its name */
+  const char *set = effect->set, *prefix = "training.deepspeed.";
+  const char *end = strstr (set, "={\"");
+
+  set += g_str_has_prefix (set, prefix) ? strlen (prefix) : 0;
+  g_autofree char *shown = g_strndup (set, end != NULL ? (gsize) (end - set) : strlen (set));
+
+  g_string_append_printf (out, "    with %s: %s\n", g_strdelimit (shown, "\n", ' '), changes->str);
+}
+
+enum { FOLDED_FROM = 3, LINES_SHOWN = 6 };
+
+static bool
+is_alike (const ZsFinding *a, const ZsFinding *b)
+{
+  return a->severity == ZS_NOTE_INFO && b->severity == ZS_NOTE_INFO && a->effect == NULL
+         && b->effect == NULL && strcmp (a->code, b->code) == 0 && g_strcmp0 (a->file, b->file) == 0;
+}
+
+/* Notes like the one at INDEX; *RET_FIRST: is it the first of them? */
+static int
+count_alike (const ZsFindings *findings, int index, bool *ret_first)
+{
+  const ZsFinding *finding = zs_findings_get (findings, index);
+  int n = 0;
+
+  *ret_first = true;
+  for (int i = 0; i < zs_findings_count (findings); i++)
+    if (is_alike (zs_findings_get (findings, i), finding)) {
+      *ret_first = *ret_first && i >= index;
+      n++;
+    }
+  return n;
+}
+
+/* One line for N notes like the one at INDEX. */
+static void
+write_folded (GString *out, const ZsFindings *findings, int index, int n)
+{
+  const ZsFinding *finding = zs_findings_get (findings, index);
+  const ZsFindingRow *row = zs_finding_row (finding->code);
+  int shown = 0;
+
+  g_string_append_printf (out, "%s: info: %d times: %s", finding->file != NULL ? finding->file : "", n,
+                          row != NULL ? row->title : finding->text);
+  for (int i = index; i < zs_findings_count (findings) && shown < LINES_SHOWN; i++)
+    if (is_alike (zs_findings_get (findings, i), finding))
+      g_string_append_printf (out, "%s%d", shown++ == 0 ? " (lines " : ", ",
+                              zs_findings_get (findings, i)->line);
+  g_string_append_printf (out, "%s; --json has each) [%s]\n", n > shown ? ", ..." : "", finding->code);
+}
+
 char *
 zs_findings_text (const ZsFindings *findings)
 {
   GString *out = g_string_new (NULL);
 
+  write_headline (out, findings);
   for (int i = 0; i < zs_findings_count (findings); i++) {
     const ZsFinding *finding = zs_findings_get (findings, i);
 
-    if (finding->file != NULL && finding->line > 0)
-      g_string_append_printf (out, "%s:%d:%d: ", finding->file, finding->line, finding->column);
-    else if (finding->file != NULL)
-      g_string_append_printf (out, "%s: ", finding->file);
+    bool first;
+    int n = count_alike (findings, i, &first);
+
+    if (n >= FOLDED_FROM) {
+      if (first)
+        write_folded (out, findings, i, n);
+      continue;
+    }
+    write_place (out, finding);
     g_string_append_printf (out, "%s: %s [%s]\n", zs_note_severity_name (finding->severity),
                             finding->text, finding->code);
     if (finding->instead != NULL)
       g_string_append_printf (out, "    instead: %s\n", finding->instead);
+    if (finding->effect != NULL)
+      write_effect (out, finding->effect);
   }
   return g_string_free (out, FALSE);
+}
+
+static void
+write_effect_json (ZsJsonWriter *writer, const ZsEffect *effect)
+{
+  static const char *const OUTCOMES[] = { [ZS_OUTCOME_OK] = "ok", [ZS_OUTCOME_OOM] = "oom",
+                                          [ZS_OUTCOME_HOST_OOM] = "host-oom" };
+
+  zs_json_begin_object (writer, "effect");
+  zs_json_string (writer, "set", effect->set);
+  zs_json_string (writer, "before", OUTCOMES[effect->before]);
+  zs_json_string (writer, "after", OUTCOMES[effect->after]);
+  zs_json_int (writer, "peak_bytes", effect->peak_bytes);
+  zs_json_int (writer, "step_time_ps", effect->step_time_ps);
+  zs_json_int (writer, "host_bytes", effect->host_bytes);
+  zs_json_end_object (writer);
 }
 
 void
@@ -40,6 +190,8 @@ zs_findings_json (const ZsFindings *const *list, int n, ZsJsonWriter *writer)
       zs_json_int (writer, "column", finding->column);
       zs_json_string (writer, "text", finding->text);
       zs_json_string (writer, "instead", finding->instead);
+      if (finding->effect != NULL)
+        write_effect_json (writer, finding->effect);
       zs_json_end_object (writer);
     }
   zs_json_end_array (writer);

@@ -30,6 +30,14 @@ zs_check_options_take (ZsCheckOptions *options, const ZsScenario *scenario)
   options->host_memory_bytes = host->memory_bytes;
   options->n_nodes = scenario->cluster.n_nodes;
   options->omp_threads = host->omp_threads;
+  options->mixture = options->mixture
+                     || (scenario->model_name != NULL && zs_check_is_mixture (scenario->model_name));
+  for (int g = 1; scenario->topology != NULL && g < scenario->topology->n_gpus; g++) {
+    const ZsTopology *topology = scenario->topology;
+
+    options->mixed_gpus |= topology->parts[topology->gpus[g]].compute_capability
+                           != topology->parts[topology->gpus[0]].compute_capability;
+  }
 }
 
 /* Is there a finding of the same severity at the place already? */
@@ -90,6 +98,9 @@ zs_check_scenario (ZsFindings *findings, const char *file, const ZsNode *root,
 
   if (options.ds.caller == ZS_DS_EITHER)
     options.ds.caller = ZS_DS_HUGGING_FACE;
+  const ZsNode *model = zs_node_get (root, "model");
+
+  options.mixture = model != NULL && model->kind == ZS_NODE_SCALAR && zs_check_is_mixture (model->text);
   if (scenario != NULL)
     zs_check_options_take (&options, scenario);
   if (zs_node_int (zs_node_get (training, "micro_batch"), &number))

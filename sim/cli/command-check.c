@@ -51,11 +51,25 @@ add_scenario (const ZsOptions *options, const char *path, ZsCatalogue *catalogue
 
   if (options->model == NULL)
     return;
+  check->mixture = zs_check_is_mixture (options->model);
   g_autoptr (ZsScenario) scenario
       = zs_scenario_load (path, &flags, (const char *const *) sets, catalogue, errors);
 
   if (scenario != NULL)
     zs_check_options_take (check, scenario);
+}
+
+static void
+try_advice (const ZsOptions *options, const char *path, ZsCatalogue *catalogue, ZsFindings *findings)
+{
+  ZsScenarioFlags flags = zs_flags_of (options);
+  g_auto (GStrv) sets = zs_sets_of (options);
+  ZsScenarioSource source = { .path = path, .flags = &flags,
+                              .sets = (const char *const *) sets, .catalogue = catalogue };
+
+  if (!options->no_advice
+      && (options->model != NULL || zs_findings_kind (findings) == ZS_CHECK_SCENARIO))
+    zs_findings_try_advice (findings, &source);
 }
 
 /* The corrected file goes beside FILE: "ds_config.json" gets "ds_config.fixed.json". */
@@ -121,6 +135,7 @@ zs_command_check (const ZsOptions *options, char **arguments)
     ZsFindings *findings = zs_check_file (*path, ZS_CHECK_GUESS, &check);
 
     g_ptr_array_add (list, findings);
+    try_advice (options, *path, catalogue, findings);
     wrong |= zs_findings_has_error (findings);
     if (options->fix && !write_fix (*path, findings, &error))
       return zs_command_fail (error);

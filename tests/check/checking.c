@@ -40,6 +40,7 @@ options_for (Beside beside)
     options.load_in_4bit = beside == QLORA;
     options.omp_threads = beside == ONE_THREAD ? 1 : 16;
   }
+  options.mixture = options.mixed_gpus = beside == MIXED;
   return options;
 }
 

@@ -16,6 +16,7 @@ typedef enum {
   QLORA,
   ONE_THREAD,
   ARGUMENTS, /* Hugging Face, micro-batch 2, accumulation 4, bf16 */
+  MIXED,     /* Hugging Face, a mixture of experts on GPUs of several kinds */
 } Beside;
 
 ZsCheckOptions options_for (Beside beside);

@@ -5,6 +5,7 @@ CLI_TESTS = \
   tests/cli/explain.sh \
   tests/cli/compare.sh \
   tests/cli/options.sh \
+  tests/cli/check.sh \
   tests/cli/replay.sh \
   tests/cli/report.sh \
   tests/cli/sweep.sh \
