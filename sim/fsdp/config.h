@@ -12,6 +12,8 @@ typedef struct {
   int64_t  world, node_ranks;
   int      gradient_accumulation;
   bool     reshard_after_forward;   /* FULL_SHARD; false: SHARD_GRAD_OP */
+  bool     keep_root;               /* FSDP2 without a word about resharding: the root stays gathered
+                                       after forward (fully_shard ()'s own default, from 2.8 on) */
   bool     hybrid;                  /* shard in the node, replicate across */
   ZsDtype  parameter_dtype;         /* of the shards: fp32 master, or the model's own */
   ZsDtype  compute_dtype;           /* mixed precision param_dtype */

@@ -156,7 +156,14 @@ static void
 lazy_init (Fsdp1 *fsdp)
 {
   FsdpUnits *units = &fsdp->units;
+  int64_t buffer_bytes = units->model->shape.head_dim / 2 * units->compute_bytes;
 
+  for (gsize i = 0; units->casts && i < G_N_ELEMENTS (units->rotary); i++) {   /* buffer_dtype */
+    ZsTensor cast = zs_plan_alloc (units->plan, buffer_bytes, ZS_CATEGORY_INPUT);
+
+    zs_plan_unref (units->plan, units->rotary[i]);
+    units->rotary[i] = cast;
+  }
   for (int32_t i = 0; i < units->n_units; i++) {
     int32_t index = i == 0 ? root_of (fsdp) : i - 1;
 
@@ -249,8 +256,9 @@ before_backward (void *self, ZsPlan *plan, int32_t module)
     pre_backward (fsdp, index);
 }
 
-/* The new gradients become, or are added to, what the optimizer sees. */
-static void
+/* The new gradients become, or are added to, what the optimizer sees.  Returns what is then to be
+ * dropped. */
+static ZsTensor
 keep_gradient (Fsdp1 *fsdp, int32_t index, ZsTensor reduced)
 {
   FsdpUnits *units = &fsdp->units;
@@ -271,13 +279,13 @@ keep_gradient (Fsdp1 *fsdp, int32_t index, ZsTensor reduced)
     if (flat->gradient == ZS_NO_TENSOR)
       flat->gradient = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_GRADIENTS, ZS_FLAG_PINNED);
     zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_PINNED);
-    zs_plan_unref (plan, reduced);
-  } else if (flat->gradient == ZS_NO_TENSOR)
+  } else if (flat->gradient == ZS_NO_TENSOR) {
     flat->gradient = reduced;
-  else {
+    reduced = ZS_NO_TENSOR;
+  } else {
     zs_plan_launch (plan, units->units[index].accumulate);
-    zs_plan_unref (plan, reduced);
   }
+  return reduced;
 }
 
 /* _reduce_grad () of the flat GRADIENT, which it takes. */
@@ -311,10 +319,11 @@ reduce (Fsdp1 *fsdp, int32_t index, ZsTensor gradient)
   if (units->replicas > 1)
     fsdp_collective (units, ZS_COLLECTIVE_ALL_REDUCE, FSDP_REPLICATE_GROUP, bytes / units->ranks,
                      POST_BACKWARD);
-  keep_gradient (fsdp, index, output);
+  output = keep_gradient (fsdp, index, output);
   zs_plan_record_stream (plan, gradient, POST_BACKWARD);
   zs_plan_unref (plan, padded);
   zs_plan_unref (plan, input);
+  zs_plan_unref (plan, output);
   zs_plan_unref (plan, gradient);
   zs_plan_set_stream (plan, stream);
 }
@@ -552,7 +561,8 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .gradient = gradient, .step = step, .save = save, .digest = fsdp1_digest,
+    .ends_inside_backward = true, .gradient = gradient, .step = step, .save = save,
+    .digest = fsdp1_digest,
     .free = free_fsdp1,
   };
   return &fsdp->hooks;

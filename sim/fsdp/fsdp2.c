@@ -178,7 +178,7 @@ unshard (Fsdp2 *fsdp, int32_t index)
   fsdp_collective (units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, shard_bytes * units->ranks,
                    GATHER);
   state->gathered = (Held) { flat, record_event (fsdp, GATHER) };
-  for (int i = 0; i < n_inputs; i++)
+  for (int i = n_inputs - 1; i >= 0; i--)   /* a list is cleared from its end */
     zs_plan_unref (plan, inputs[i]);
   zs_plan_set_stream (plan, stream);
   zs_plan_set_label (plan, label);
@@ -246,7 +246,8 @@ reshard (Fsdp2 *fsdp, int32_t index)
   const FsdpUnit *unit = &units->units[index];
   UnitState *state = &fsdp->states[index];
 
-  if (state->group_state == FORWARD && !units->config.reshard_after_forward)
+  if (state->group_state == FORWARD
+      && (!units->config.reshard_after_forward || (unit->layer < 0 && units->config.keep_root)))
     return;
   if (!state->full)
     return;
@@ -347,7 +348,8 @@ before_backward (void *self, ZsPlan *plan, int32_t module)
   prefetch (fsdp, index);
 }
 
-/* The reduced gradients become the shards' .grad, are added to them, or go to the host. */
+/* The reduced gradients become the shards' .grad, are added to them, or go to the host.  Borrows
+ * REDUCED. */
 static void
 hand_out (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n, ZsTensor reduced)
 {
@@ -376,7 +378,6 @@ hand_out (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n
   }
   if (accumulate && !units->config.cpu_offload)
     zs_plan_launch (plan, unit->accumulate);
-  zs_plan_unref (plan, reduced);
 }
 
 /* foreach_reduce () of the N gradients in WITH_GRADIENT */
@@ -434,6 +435,7 @@ reduce (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n)
   zs_plan_set_stream (plan, stream);
   zs_plan_unref (plan, units->parameters[with_gradient[n - 1]].gradient);
   units->parameters[with_gradient[n - 1]].gradient = ZS_NO_TENSOR;
+  zs_plan_unref (plan, output);
 }
 
 static void
@@ -630,7 +632,7 @@ zs_fsdp2_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .gradient = gradient, .step = step, .digest = fsdp2_digest,
+    .ends_inside_backward = true, .gradient = gradient, .step = step, .digest = fsdp2_digest,
     .free = free_fsdp2,
   };
   return &fsdp->hooks;

@@ -229,7 +229,7 @@ fsdp_collective (FsdpUnits *units, ZsCollectiveKind kind, unsigned int group, in
 /* inv_freq of the rotary embedding and the temporaries of its construction in fp32
  * (transformers/models/llama/modeling_llama.py); inv_freq and its copy stay. */
 static void
-load_rotary (ZsPlan *plan, int64_t head_dim)
+load_rotary (ZsPlan *plan, int64_t head_dim, ZsTensor *ret_buffers)
 {
   int64_t bytes = head_dim / 2 * 4;
   ZsTensor range = zs_plan_alloc (plan, bytes, ZS_CATEGORY_TEMPORARY);
@@ -241,10 +241,10 @@ load_rotary (ZsPlan *plan, int64_t head_dim)
   zs_plan_unref (plan, base);
   zs_plan_unref (plan, wide);
   ZsTensor power = zs_plan_alloc (plan, bytes, ZS_CATEGORY_TEMPORARY);
-  zs_plan_alloc (plan, bytes, ZS_CATEGORY_INPUT);
+  ret_buffers[0] = zs_plan_alloc (plan, bytes, ZS_CATEGORY_INPUT);
   zs_plan_unref (plan, power);
   zs_plan_unref (plan, exponent);
-  zs_plan_alloc (plan, bytes, ZS_CATEGORY_INPUT);
+  ret_buffers[1] = zs_plan_alloc (plan, bytes, ZS_CATEGORY_INPUT);
 }
 
 void
@@ -260,7 +260,7 @@ fsdp_load (FsdpUnits *units)
     parameter->original = zs_plan_alloc (plan, parameter->elements * units->parameter_bytes,
                                          fsdp_shard_category (units));
     if (model->modules[model->parameters[i].module].kind == ZS_MODULE_FINAL_NORM)
-      load_rotary (plan, model->shape.head_dim);
+      load_rotary (plan, model->shape.head_dim, units->rotary);
   }
   /* A tied head is built and then given up for the embedding. */
   if (model->shape.tied_embeddings)

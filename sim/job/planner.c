@@ -50,7 +50,10 @@ zs_planner_new (const ZsTraining *training, int64_t rank)
   training = &planner->training;
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)   /* module.bfloat16 () takes the buffers along */
     planner->training.step.cast_model
-      = !zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST);
+      = !zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST)
+        || (training->zero.stage == 3 && training->zero.zero_init);   /* recorded with 0.19.5 */
+  if (training->framework == ZS_FRAMEWORK_FSDP1)   /* MixedPrecision's buffer_dtype */
+    planner->training.step.cast_model = training->fsdp.compute_dtype != training->fsdp.parameter_dtype;
   planner->model = zs_model_new (&training->shape, &training->step.lora, training->step.dtype,
                                  &training->step.versions);
   planner->plan = zs_plan_new ();
@@ -99,7 +102,7 @@ zs_planner_hardware_flops (const ZsPlanner *planner)
 static void
 load (ZsPlanner *planner)
 {
-  bool first = planner->training.framework == ZS_FRAMEWORK_DEEPSPEED
+  bool first = planner->training.framework != ZS_FRAMEWORK_SINGLE
                || !planner->training.step.cast_model;
 
   if (first)
@@ -145,6 +148,8 @@ emit (ZsPlanner *planner)
   case STAGE_OPTIMIZER:
     zs_plan_phase (plan, ZS_PHASE_OPTIMIZER, planner->step, 0, synchronize);
     planner->hooks->step (planner->hooks->self, plan, planner->step);
+    if (training->step.new_inputs && training->step.keep_outputs)
+      zs_emit_drop_outputs (planner->emitter);
     if (training->empty_cache_steps > 0 && planner->step % training->empty_cache_steps == 0)
       zs_plan_empty_cache (plan);
     planner->stage = planner->step++ < training->n_steps ? STAGE_FORWARD

@@ -3,13 +3,17 @@
  *
  * Forward leaves q, k, v, the output, the log-sum-exp of each row and two 8-byte random states.
  * Backward of cuDNN has one workspace: an fp32 accumulator of dq, a row sum, and with fewer key than
- * query heads dk and dv for all heads.  Sizes: recorded on one H200, torch 2.11. */
+ * query heads dk and dv for all heads.  Sizes: recorded on one H200, torch 2.11.
+ *
+ * flash wants a head of a multiple of 8: sdpa pads q, k and v, and slices the output (sdp_utils.cpp,
+ * pad_last_dim); the padded tensors lie by head, so that backward makes the output and its gradient
+ * contiguous first. */
 #include "config.h"
 
 #include "sim/model/emit-internal.h"
 
 enum { CUDNN_WORKSPACE = 256, RANDOM_STATE = 8, FLASH_RANDOM_STATE = 16, FLASH_ROUND = 128,
-       EFFICIENT_ROUND = 32, EFFICIENT_HEAD = 256 };
+       FLASH_HEAD = 8, EFFICIENT_ROUND = 32, EFFICIENT_HEAD = 256 };
 
 static int64_t
 round_up (int64_t n, int64_t to)
@@ -33,12 +37,40 @@ repeats (const ZsEmitter *e)
              || !zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_NATIVE_GQA));
 }
 
+static bool
+pads (const ZsEmitter *e)
+{
+  return e->shape.attention == ZS_ATTENTION_FLASH && e->model->shape.head_dim % FLASH_HEAD != 0;
+}
+
+/* BYTES of q, k or v as the kernel takes them. */
+static int64_t
+padded (const ZsEmitter *e, int64_t bytes)
+{
+  int64_t head = e->model->shape.head_dim;
+
+  return pads (e) ? bytes / head * round_up (head, FLASH_HEAD) : bytes;
+}
+
+/* X padded.  Takes X. */
+static ZsTensor
+pad (ZsEmitter *e, ZsTensor x, int64_t bytes)
+{
+  if (!pads (e))
+    return x;
+  ZsTensor wider = zs_activation (e, padded (e, bytes));
+
+  zs_run (e, e->k.repeat);
+  zs_drop (e, x);
+  return wider;
+}
+
 /* Does the gradient of v come by head, so that its product needs a copy? */
 bool
 zs_gradient_by_head (const ZsEmitter *e)
 {
   return e->shape.attention == ZS_ATTENTION_EAGER || e->shape.attention == ZS_ATTENTION_MATH
-         || repeats (e);
+         || repeats (e) || pads (e);
 }
 
 static int64_t
@@ -87,13 +119,17 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
     zs_drop (e, other);
     zs_drop (e, scalar);
   }
+  int64_t kv = repeats (e) ? e->q_bytes : e->kv_bytes;
+  query = pad (e, query, e->q_bytes);
+  key = pad (e, key, kv);
+  value = pad (e, value, kv);
   ZsTensor seed = ZS_NO_TENSOR, offset = ZS_NO_TENSOR, lse = ZS_NO_TENSOR;
   ZsAttention kernel = e->shape.attention;
   if (kernel == ZS_ATTENTION_CUDNN) {
     seed = zs_activation (e, RANDOM_STATE);
     offset = zs_activation (e, RANDOM_STATE);
   }
-  ZsTensor out = zs_activation (e, e->q_bytes);
+  ZsTensor out = zs_activation (e, padded (e, e->q_bytes));
   if (kernel == ZS_ATTENTION_FLASH || (!e->no_grad && grad))
     lse = zs_activation (e, kernel == ZS_ATTENTION_EFFICIENT ? row_statistics (e, EFFICIENT_ROUND)
                                                              : e->lse_bytes);
@@ -120,7 +156,19 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
   zs_drop (e, query);
   zs_drop (e, key);
   zs_drop (e, value);
-  return out;
+  if (!pads (e))
+    return out;
+  ZsTensor sliced = zs_activation (e, e->q_bytes);   /* transpose (1, 2).contiguous () */
+  zs_run (e, e->k.context_copy);
+  zs_drop (e, out);
+  return sliced;
+}
+
+/* flash rounds a head up to 32, above 128 to 64 (flash_api.cpp). */
+static int64_t
+flash_head (int64_t head)
+{
+  return round_up (head, head <= 128 ? 32 : 64);
 }
 
 /* The kernel with its temporaries. */
@@ -134,10 +182,10 @@ run_backward (ZsEmitter *e)
   switch (e->shape.attention) {
   case ZS_ATTENTION_FLASH:   /* row sums, fp32 dq, and dk and dv of all heads */
     a = zs_new (e, rows * 4, ZS_CATEGORY_WORKSPACE);
-    b = zs_new (e, rows * shape->head_dim * 4, ZS_CATEGORY_WORKSPACE);
+    b = zs_new (e, rows * flash_head (shape->head_dim) * 4, ZS_CATEGORY_WORKSPACE);
     if (shape->n_kv_heads != shape->n_heads && !repeats (e)) {
-      dk = zs_temporary (e, e->q_bytes);
-      dv = zs_temporary (e, e->q_bytes);
+      dk = zs_temporary (e, padded (e, e->q_bytes));
+      dv = zs_temporary (e, padded (e, e->q_bytes));
     }
     zs_run_back (e, e->k.attention_back);
     zs_drop (e, dv);
@@ -189,16 +237,45 @@ widen (ZsEmitter *e, ZsTensor gradient, int64_t bytes, uint32_t kernel)
   return wide;
 }
 
+/* Without its padding.  Takes GRADIENT. */
+static ZsTensor
+unpad (ZsEmitter *e, ZsTensor gradient, int64_t bytes)
+{
+  if (!pads (e) || gradient == ZS_NO_TENSOR)
+    return gradient;
+  ZsTensor narrow = zs_temporary (e, bytes);
+
+  zs_run_back (e, e->k.q_copy);
+  zs_drop (e, gradient);
+  return narrow;
+}
+
 /* Takes GRADIENT. */
 void
 zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
                        ZsTensor *ret_k, ZsTensor *ret_v)
 {
   ZsAttentionSaved *saved = &layer->attention_saved;
-  int64_t kv = repeats (e) ? e->q_bytes : e->kv_bytes;
-  ZsTensor dq = zs_temporary (e, e->q_bytes), dk = zs_temporary (e, kv), dv = zs_temporary (e, kv);
+  int64_t kv = repeats (e) ? e->q_bytes : e->kv_bytes, wide_q = padded (e, e->q_bytes);
+  ZsTensor copy_gradient = ZS_NO_TENSOR, copy_out = ZS_NO_TENSOR;
+
+  if (pads (e)) {
+    ZsTensor wider = zs_temporary (e, wide_q);
+
+    zs_run_back (e, e->k.q_copy);
+    zs_drop (e, gradient);
+    gradient = wider;
+    copy_gradient = zs_temporary (e, wide_q);
+    zs_run_back (e, e->k.q_copy);
+    copy_out = zs_temporary (e, wide_q);
+    zs_run_back (e, e->k.q_copy);
+  }
+  ZsTensor dq = zs_temporary (e, wide_q), dk = zs_temporary (e, padded (e, kv));
+  ZsTensor dv = zs_temporary (e, padded (e, kv));
 
   run_backward (e);
+  zs_drop (e, copy_out);
+  zs_drop (e, copy_gradient);
   if (!layer->k_grad && !repeats (e))
     zs_release (e, &dk);
   if (!layer->q_grad)
@@ -217,6 +294,9 @@ zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor
   }
   zs_drop (e, gradient);
   forget (e, saved);
+  dv = unpad (e, dv, kv);
+  dk = unpad (e, dk, kv);
+  dq = unpad (e, dq, e->q_bytes);
   if (repeats (e)) {   /* sum over the heads that share */
     ZsTensor sum = zs_temporary (e, e->kv_bytes);
 

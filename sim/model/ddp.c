@@ -33,7 +33,7 @@ typedef struct {
   int32_t       *bucket_of;      /* by parameter */
   int32_t       *order;          /* parameters as their gradients came */
   int            n_ordered;
-  bool           synchronizes, rebuilt;
+  bool           synchronizes, rebuilt, sends_buffers;
   uint32_t      *copy_in, *copy_out;
   uint32_t       label;
 } Ddp;
@@ -44,9 +44,9 @@ bytes_of (const Ddp *ddp, int32_t parameter)
   return ddp->model->parameters[parameter].elements * zs_dtype_bytes (ddp->model->parameters[parameter].dtype);
 }
 
-/* Cut ORDER into buckets. */
+/* Cut ORDER into buckets, which are to be made. */
 static void
-assign (Ddp *ddp, const int32_t *order, int n, int64_t first, int64_t next)
+cut (Ddp *ddp, const int32_t *order, int n, int64_t first, int64_t next)
 {
   Bucket bucket = { .tensor = ZS_NO_TENSOR, .reduced = ZS_NO_EVENT };
   int64_t limit = first;
@@ -62,6 +62,11 @@ assign (Ddp *ddp, const int32_t *order, int n, int64_t first, int64_t next)
     bucket.bytes = bucket.n = 0;
     limit = next;
   }
+}
+
+static void
+make_buckets (Ddp *ddp)
+{
   for (guint i = 0; i < ddp->buckets->len; i++) {
     Bucket *one = &g_array_index (ddp->buckets, Bucket, i);
 
@@ -71,11 +76,11 @@ assign (Ddp *ddp, const int32_t *order, int n, int64_t first, int64_t next)
 }
 
 static void
-forget_buckets (Ddp *ddp)
+forget_buckets (Ddp *ddp, GArray *buckets)
 {
-  for (guint i = 0; i < ddp->buckets->len; i++) {
-    zs_plan_unref (ddp->plan, g_array_index (ddp->buckets, Bucket, i).tensor);
-    zs_plan_event_free (ddp->plan, g_array_index (ddp->buckets, Bucket, i).reduced);
+  for (guint i = 0; i < buckets->len; i++) {
+    zs_plan_unref (ddp->plan, g_array_index (buckets, Bucket, i).tensor);
+    zs_plan_event_free (ddp->plan, g_array_index (buckets, Bucket, i).reduced);
   }
 }
 
@@ -131,7 +136,8 @@ init (void *self, ZsPlan *plan)
   broadcast (ddp, all);
   zs_plan_unref (plan, flat);
   zs_plan_unref (plan, buffers);
-  assign (ddp, order, n, INT64_MAX, INT64_MAX);
+  cut (ddp, order, n, INT64_MAX, INT64_MAX);
+  make_buckets (ddp);
 }
 
 static void
@@ -143,19 +149,25 @@ before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool bo
   (void) micro_step;
   zs_plan_set_label (plan, ddp->label);
   ddp->synchronizes = boundary;
-  if (boundary && !ddp->rebuilt && ddp->n_ordered > 0) {
+  if (!ddp->rebuilt && ddp->n_ordered > 0) {
     int n = ddp->n_ordered;
 
     ZsTensor indices = zs_plan_alloc (plan, (n + 1) * 4, ZS_CATEGORY_TEMPORARY);   /* of parameters */
-    small (ddp, 16);
+    g_autoptr (GArray) before = ddp->buckets;
+    ddp->buckets = g_array_new (FALSE, TRUE, sizeof (Bucket));
+    cut (ddp, ddp->order, n, FIRST_BUCKET, NEXT_BUCKETS);
+    small (ddp, (int64_t) ddp->buckets->len * 4);   /* their sizes */
     broadcast (ddp, (n + 1) * 4);
     zs_plan_unref (plan, indices);
-    forget_buckets (ddp);
-    assign (ddp, ddp->order, n, FIRST_BUCKET, NEXT_BUCKETS);
+    forget_buckets (ddp, before);
+    make_buckets (ddp);
     ddp->rebuilt = true;
   }
-  small (ddp, ddp->buffer_bytes);
-  broadcast (ddp, ddp->buffer_bytes);
+  if (ddp->sends_buffers) {
+    small (ddp, ddp->buffer_bytes);
+    broadcast (ddp, ddp->buffer_bytes);
+  }
+  ddp->sends_buffers = boundary;   /* require_forward_param_sync, set by the forward before */
   for (guint i = 0; i < ddp->buckets->len; i++)
     g_array_index (ddp->buckets, Bucket, i).n_ready = 0;
 }
@@ -249,6 +261,7 @@ zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world,
   ddp->model = model;
   ddp->plan = plan;
   ddp->world = world;
+  ddp->sends_buffers = true;
   ddp->buffer_bytes = 2 * half;   /* inv_freq and original_inv_freq */
   ddp->buckets = g_array_new (FALSE, TRUE, sizeof (Bucket));
   ddp->bucket_of = g_new0 (int32_t, n);
@@ -268,8 +281,8 @@ zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world,
   }
   ddp->hooks = (ZsHooks) { .self = ddp, .load = load, .init = init,
                            .before_forward_pass = before_forward_pass,
-                           .after_backward_pass = after_backward_pass, .gradient = gradient,
-                           .weight = weight, .step = step, .digest = ddp_digest,
+                           .after_backward_pass = after_backward_pass, .ends_inside_backward = true,
+                           .gradient = gradient, .weight = weight, .step = step, .digest = ddp_digest,
                            .free = free_ddp };
   return &ddp->hooks;
 }

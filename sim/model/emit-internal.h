@@ -143,12 +143,12 @@ struct ZsEmitter {
 
   /* held between forward and backward */
   ZsTensor ids, input_mask;
-  ZsTensor workspaces[2];
+  ZsTensor workspaces[2], lt_workspaces[2];   /* of cuBLAS and cuBLASLt, by thread */
   ZsTensor cos, sin, mask;
   ZsTensor head_saved_weight;
   ZsNormSaved  final_saved;
   ZsLinearSaved head_saved;
-  ZsTensor labels, total_weight, log_softmax, loss, previous_loss, outputs;
+  ZsTensor labels, total_weight, log_softmax, loss, scaled_loss, outputs;
   ZsTensor position_ids, tied_gradient;
   ZsTensor graph_cos, graph_sin, graph_mask, graph_positions, graph_inputs, graph_input_gradient;   /* see checkpoint.c */
   ZsLayer *pending;            /* checkpointed layer to recompute when a saved tensor is asked for */
@@ -271,6 +271,14 @@ zs_touch_cublas (ZsEmitter *e)
                                        ZS_CATEGORY_WORKSPACE);
 }
 
+/* That of cuBLASLt, which products with a bias take: 1 MiB (getCUDABlasLtWorkspaceSize () of torch 2.11). */
+static inline void
+zs_touch_cublas_lt (ZsEmitter *e)
+{
+  if (G_UNLIKELY (e->lt_workspaces[e->thread] == ZS_NO_TENSOR))
+    e->lt_workspaces[e->thread] = zs_new (e, 1 << 20, ZS_CATEGORY_WORKSPACE);
+}
+
 /* NEW arrives where OLD waits: their sum.  In place if OLD is its own. */
 ZsGradient zs_accumulate (ZsEmitter *e, ZsGradient old, ZsGradient new_gradient, int64_t bytes,
                           uint32_t kernel);
@@ -289,7 +297,7 @@ ZsTensor zs_linear_forward  (ZsEmitter *e, const ZsLinearKind *kind, const ZsLin
 void     zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
                              ZsTensor gradient, bool consume, bool x_grad, ZsLinearSaved *saved,
                              ZsGradient *total);
-/* attention.c, attention-math.c */
+/* attention.c, attention-math.c (eager), attention-sdpa-math.c */
 bool     zs_gradient_by_head    (const ZsEmitter *e);
 ZsTensor zs_attention_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v);
 void     zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
@@ -297,6 +305,9 @@ void     zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient,
 ZsTensor zs_math_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v);
 void     zs_math_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
                            ZsTensor *ret_k, ZsTensor *ret_v);
+ZsTensor zs_sdpa_math_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v);
+void     zs_sdpa_math_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q,
+                                ZsTensor *ret_k, ZsTensor *ret_v);
 /* rotary.c */
 void     zs_rotary_tables   (ZsEmitter *e);
 ZsTensor zs_rotary_forward  (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor x, bool grad);
@@ -312,7 +323,7 @@ ZsTensor   zs_checkpoint_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor x);
 ZsGradient zs_checkpoint_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient);
 /* loss.c */
 void       zs_loss_forward  (ZsEmitter *e, ZsTensor hidden);
-ZsGradient zs_loss_backward (ZsEmitter *e);
+ZsGradient zs_loss_backward (ZsEmitter *e, ZsTensor unscaled);
 void       zs_recompute_now       (ZsEmitter *e);
 /* kernels.c */
 void zs_emitter_add_kernels (ZsEmitter *e);

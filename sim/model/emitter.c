@@ -254,8 +254,9 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   e->label_loss = zs_plan_label (plan, -1, "loss");
   e->label_inputs = zs_plan_label (plan, -1, "token ids");
   e->label_root = zs_plan_label (plan, -1, "backward");
-  ZsTensor *slots[] = { &e->ids, &e->workspaces[0], &e->workspaces[1], &e->cos, &e->sin, &e->mask,
-                        &e->labels, &e->total_weight, &e->log_softmax, &e->loss, &e->previous_loss,
+  ZsTensor *slots[] = { &e->ids, &e->workspaces[0], &e->workspaces[1], &e->lt_workspaces[0],
+                        &e->lt_workspaces[1], &e->cos, &e->sin, &e->mask,
+                        &e->labels, &e->total_weight, &e->log_softmax, &e->loss, &e->scaled_loss,
                         &e->outputs, &e->position_ids, &e->tied_gradient, &e->graph_cos, &e->graph_sin,
                         &e->graph_mask, &e->graph_positions, &e->graph_inputs,
                         &e->graph_input_gradient, &e->input_mask };

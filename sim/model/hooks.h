@@ -46,6 +46,12 @@ typedef struct {
    * outputs)?  One more tensor and kernel of their size. */
   bool scales_output_gradients;
 
+  /* How often the framework multiplies the loss before backward (DeepSpeed: by the loss scale, and by
+   * 1 / accumulation); 0: it leaves that to the training loop. */
+  int loss_factors;
+  /* Does after_backward_pass run as a callback of the autograd engine, before backward () returns? */
+  bool ends_inside_backward;
+
   /* Phase `optimizer`: step () and zero_grad (). */
   void (*step) (void *self, ZsPlan *plan, int step);
 

@@ -262,7 +262,9 @@ add_attention (ZsEmitter *e)
   kernel.name = "attention backward";
   e->k.attention_back = enter (e, kernel);
 
-  /* written in operators: one product per head, given as one of all heads' rows */
+  /* written in operators: one product per head, given as one of all heads' rows; sdpa computes in fp32 */
+  if (e->shape.attention == ZS_ATTENTION_MATH)
+    a = 4;
   int64_t rows = e->tokens * heads;
   e->k.scores = forward_product (e, rows, length, d, a, "scores");
   e->k.context = forward_product (e, rows, d, length, a, "context");

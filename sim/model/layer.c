@@ -5,10 +5,25 @@
 
 #include "sim/model/emit-internal.h"
 
-static bool
-uses_math (const ZsEmitter *e)
+static ZsTensor
+attend (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTensor v)
 {
-  return e->shape.attention == ZS_ATTENTION_EAGER || e->shape.attention == ZS_ATTENTION_MATH;
+  switch (e->shape.attention) {
+  case ZS_ATTENTION_EAGER: return zs_math_forward (e, layer, q, k, v);
+  case ZS_ATTENTION_MATH: return zs_sdpa_math_forward (e, layer, q, k, v);
+  default: return zs_attention_forward (e, layer, q, k, v);
+  }
+}
+
+static void
+attend_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_q, ZsTensor *ret_k,
+                 ZsTensor *ret_v)
+{
+  switch (e->shape.attention) {
+  case ZS_ATTENTION_EAGER: zs_math_backward (e, layer, gradient, ret_q, ret_k, ret_v); break;
+  case ZS_ATTENTION_MATH: zs_sdpa_math_backward (e, layer, gradient, ret_q, ret_k, ret_v); break;
+  default: zs_attention_backward (e, layer, gradient, ret_q, ret_k, ret_v); break;
+  }
 }
 
 /* One of q, k: the product, with Qwen3 a norm over each head. */
@@ -51,8 +66,7 @@ attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
   zs_drop (e, q);
   zs_drop (e, k);
   zs_label_layer (e, layer, ZS_WHAT_ATTENTION);
-  ZsTensor out = uses_math (e) ? zs_math_forward (e, layer, q_turned, k_turned, v)
-                               : zs_attention_forward (e, layer, q_turned, k_turned, v);
+  ZsTensor out = attend (e, layer, q_turned, k_turned, v);
   zs_label_layer (e, layer, ZS_WHAT_O);
   ZsTensor result = zs_linear_forward (e, &e->linears[ZS_O], &layer->linears[ZS_O], out,
                                        layer->attention_grad, &layer->saved[ZS_O], false);
@@ -245,10 +259,7 @@ attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
   if (!layer->attention_grad)
     return to_n1;
   zs_label_layer (e, layer, ZS_WHAT_ATTENTION);
-  if (uses_math (e))
-    zs_math_backward (e, layer, to_out.tensor, &dq, &dk, &dv);
-  else
-    zs_attention_backward (e, layer, to_out.tensor, &dq, &dk, &dv);
+  attend_backward (e, layer, to_out.tensor, &dq, &dk, &dv);
   zs_label_layer (e, layer, ZS_WHAT_ROTARY);
   if (layer->k_grad)
     dk = zs_rotary_backward (e, layer, 1, dk);

@@ -154,7 +154,10 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
   }
   ZsTensor result = kind->what == ZS_N_WHATS ? zs_new (e, kind->out_bytes, ZS_CATEGORY_LOGITS)
                                              : zs_activation (e, kind->out_bytes);
-  zs_touch_cublas (e);
+  if (kind->bias)
+    zs_touch_cublas_lt (e);
+  else
+    zs_touch_cublas (e);
   zs_run (e, kind->product);
   zs_drop (e, input);
   if (stop_here) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
   sim/model/attention-math.c \
+  sim/model/attention-sdpa-math.c \
   sim/model/attention.c \
   sim/model/autocast.c \
   sim/model/checkpoint.c \

@@ -78,9 +78,9 @@ zs_loss_forward (ZsEmitter *e, ZsTensor hidden)
   e->outputs = logits;
 }
 
-/* The gradient of the head's input. */
+/* The gradient of the head's input.  Takes UNSCALED, the gradient of the loss before its division. */
 ZsGradient
-zs_loss_backward (ZsEmitter *e)
+zs_loss_backward (ZsEmitter *e, ZsTensor unscaled)
 {
   ZsGradient to_hidden = { ZS_NO_TENSOR, false };
 
@@ -88,6 +88,7 @@ zs_loss_backward (ZsEmitter *e)
   ZsTensor to_log = zs_new (e, loss_bytes (e), ZS_CATEGORY_LOGITS);
   zs_run_back (e, e->k.fill_logits);
   zs_run_back (e, e->k.nll_back);
+  zs_drop (e, unscaled);
   zs_release (e, &e->labels);
   zs_release (e, &e->total_weight);
   ZsTensor gradient = zs_new (e, loss_bytes (e), ZS_CATEGORY_LOGITS);

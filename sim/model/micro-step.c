@@ -7,13 +7,27 @@
 
 enum { INTEGER = 8, FP32 = 4 };
 
+static void
+new_inputs (ZsEmitter *e)
+{
+  zs_plan_set_label (e->plan, e->label_inputs);
+  ZsTensor ids = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
+  zs_run (e, e->k.tiny);
+  zs_drop (e, e->ids);
+  e->ids = ids;
+  if (!e->shape.attention_mask)
+    return;
+  ZsTensor mask = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
+  zs_run (e, e->k.tiny);
+  zs_drop (e, e->input_mask);
+  e->input_mask = mask;
+}
+
 void
 zs_emit_inputs (ZsEmitter *e)
 {
-  zs_plan_set_label (e->plan, e->label_inputs);
-  e->ids = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
-  if (e->shape.attention_mask)
-    e->input_mask = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
+  if (!e->shape.new_inputs)
+    new_inputs (e);
 }
 
 static ZsTensor
@@ -42,9 +56,11 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   e->graph_mask = e->graph_sin = e->graph_cos = e->graph_positions = ZS_NO_TENSOR;
   e->graph_inputs = e->graph_input_gradient = ZS_NO_TENSOR;
 
+  e->thread = 0;
+  if (e->shape.new_inputs)
+    new_inputs (e);
   if (e->hooks->before_forward_pass != NULL)
     e->hooks->before_forward_pass (e->hooks->self, e->plan, step, micro_step, boundary);
-  e->thread = 0;
   e->keep = true;
   zs_plan_set_label (e->plan, e->label_embedding);
   zs_enter (e, e->top);
@@ -82,21 +98,34 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   for (gsize i = 0; i < G_N_ELEMENTS (old_graph); i++)
     zs_drop (e, old_graph[i]);
   zs_drop (e, old_loss);
+  if (e->shape.new_inputs && e->hooks->loss_factors == 0) {
+    e->scaled_loss = zs_temporary (e, FP32);
+    zs_run (e, e->k.tiny);
+    if (!e->shape.keep_outputs)
+      zs_release (e, &e->loss);
+  }
   if (!e->shape.keep_outputs)
     zs_release (e, &e->outputs);
 }
 
-void
-zs_emit_drop_outputs (ZsEmitter *e)
+/* The loss's graph goes with the last name of the loss. */
+static void
+drop_graph (ZsEmitter *e)
 {
-  zs_release (e, &e->outputs);
   zs_release (e, &e->graph_mask);
   zs_release (e, &e->graph_sin);
   zs_release (e, &e->graph_cos);
   zs_release (e, &e->graph_positions);
   zs_release (e, &e->graph_inputs);
   zs_release (e, &e->graph_input_gradient);
+}
+
+void
+zs_emit_drop_outputs (ZsEmitter *e)
+{
+  drop_graph (e);
   zs_release (e, &e->loss);
+  zs_release (e, &e->outputs);
 }
 
 /* Rows that the sorted path of embedding_dense_backward handles in one piece, and the size from which
@@ -173,6 +202,23 @@ embedding_backward (ZsEmitter *e, ZsTensor gradient)
   zs_give_gradient (e, parameter, result);
 }
 
+/* Back through the multiplications of the loss. */
+static ZsTensor
+unscale (ZsEmitter *e)
+{
+  int factors = e->scaled_loss != ZS_NO_TENSOR ? 1 : e->hooks->loss_factors;
+  ZsTensor gradient = ZS_NO_TENSOR;
+
+  for (int i = 0; i < factors; i++) {
+    ZsTensor next = zs_temporary (e, FP32);
+
+    zs_run_back (e, e->k.back_tiny);
+    zs_drop (e, gradient);
+    gradient = next;
+  }
+  return gradient;
+}
+
 void
 zs_emit_backward (ZsEmitter *e)
 {
@@ -182,8 +228,9 @@ zs_emit_backward (ZsEmitter *e)
   zs_plan_set_label (e->plan, e->label_root);
   ZsTensor root = zs_temporary (e, FP32);
   zs_run_back (e, e->k.back_tiny);
+  ZsTensor unscaled = unscale (e);
   zs_enter_back (e, e->top);
-  ZsGradient gradient = zs_loss_backward (e);
+  ZsGradient gradient = zs_loss_backward (e, unscaled);
   if (gradient.tensor != ZS_NO_TENSOR) {
     zs_plan_set_label (e->plan, e->label_final_norm);
     zs_enter_back (e, e->inner);
@@ -207,10 +254,20 @@ zs_emit_backward (ZsEmitter *e)
     }
   }
   zs_plan_set_label (e->plan, e->label_root);
-  zs_drop (e, root);
+  if (!e->hooks->ends_inside_backward)
+    zs_release (e, &root);
   e->thread = 0;
   if (e->hooks->after_backward_pass != NULL)
     e->hooks->after_backward_pass (e->hooks->self, e->plan);
+  zs_drop (e, root);
+  if (!e->shape.new_inputs)
+    return;
+  zs_plan_set_label (e->plan, e->label_root);
+  if (!e->shape.keep_outputs) {
+    drop_graph (e);
+    zs_release (e, &e->loss);
+  }
+  zs_release (e, &e->scaled_loss);
 }
 
 uint64_t

@@ -54,6 +54,10 @@ typedef struct {
   bool         reentrant;
   ZsLora       lora;
   bool         keep_outputs;        /* the caller's loop holds `outputs` during backward */
+  bool         new_inputs;          /* as training loops do, each micro-step makes its inputs before
+                                       the ones before go, divides the loss by the accumulation and
+                                       forgets it after backward; else there is one batch for the
+                                       whole run, and a loss goes when the next is there */
   bool         autocast;            /* fp32 parameters under autocast */
   bool         load_in_4bit;        /* QLoRA */
   bool         cast_model;          /* the model was cast to dtype after it was built (model.to (),

@@ -33,10 +33,11 @@ zs_nccl_of_torch (ZsVersion torch)
  * is_causal without a mask; elsewhere flash, with a mask tensor the memory-efficient kernel, math
  * as the last resort.  cuDNN is a back end since 2.5; between 2.5.1 and 2.11 some releases took it
  * only on demand, which changes times and no bytes. Flash needs sm80 and 16 bits, and head_dim up
- * to 256. */
+ * to 256. The memory-efficient kernel wants heads of whole 16 bytes and takes no key heads that are
+ * fewer than the query heads: what transformers repeats is not GROUPED. */
 ZsAttention
 zs_attention_of_sdpa (int compute_capability, ZsVersion torch, ZsDtype dtype, int64_t head_dim,
-                      bool mask)
+                      bool mask, bool grouped)
 {
   bool half = dtype != ZS_DTYPE_FP32;
 
@@ -47,7 +48,8 @@ zs_attention_of_sdpa (int compute_capability, ZsVersion torch, ZsDtype dtype, in
     return ZS_ATTENTION_CUDNN;
   if (!mask && half && (compute_capability >= 80 || compute_capability == 0) && head_dim <= 256)
     return ZS_ATTENTION_FLASH;
-  if (compute_capability >= 50 || compute_capability == 0)
+  if ((compute_capability >= 50 || compute_capability == 0) && !grouped
+      && head_dim % (half ? 8 : 4) == 0)
     return ZS_ATTENTION_EFFICIENT;
   return ZS_ATTENTION_MATH;
 }

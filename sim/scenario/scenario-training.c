@@ -333,6 +333,10 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
                                        [ZS_ATTENTION_EFFICIENT] = "memory-efficient",
                                        [ZS_ATTENTION_MATH] = "math" };
   const ZsScenario *scenario = reader->scenario;
+  const ZsModelShape *shape = &scenario->model.shape;
+  ZsDtype dtype = step->autocast ? ZS_DTYPE_BF16 : step->dtype;
+  bool grouped = shape->n_kv_heads != shape->n_heads && !step->attention_mask
+                 && zs_behaves (&step->versions, ZS_BEHAVIOUR_NATIVE_GQA);
   int kind = values->attention;
 
   if (given[ATTENTION] == NULL) {
@@ -346,8 +350,8 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
       : kind >= ATTENTION_FLASH
           ? ZS_ATTENTION_FLASH
           : zs_attention_of_sdpa (scenario->cluster.gpu.compute_capability,
-                                  step->versions.of[ZS_SOFTWARE_TORCH], step->dtype,
-                                  scenario->model.shape.head_dim, step->attention_mask);
+                                  step->versions.of[ZS_SOFTWARE_TORCH], dtype,
+                                  shape->head_dim, step->attention_mask, grouped);
   /* PyTorch's own flash kernel is FlashAttention-2 from 2.2 on; the flash-attn package's since 2023 */
   step->flash_1 = kind != ATTENTION_FLASH_2 && step->attention == ZS_ATTENTION_FLASH
                   && step->versions.of[ZS_SOFTWARE_TORCH] < ZS_VERSION (2, 2, 0);

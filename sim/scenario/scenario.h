@@ -124,8 +124,8 @@ ZsScenario *zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *f
  * g_free. */
 char *zs_scenario_path (const char *path, GError **error);
 
-/* What sdpa dispatches to. */
+/* What sdpa dispatches to.  GROUPED: it is given fewer key than query heads (enable_gqa). */
 ZsAttention zs_attention_of_sdpa (int compute_capability, ZsVersion torch, ZsDtype dtype,
-                                  int64_t head_dim, bool mask);
+                                  int64_t head_dim, bool mask, bool grouped);
 /* The NCCL that a PyTorch ships with. */
 ZsVersion   zs_nccl_of_torch (ZsVersion torch);

@@ -91,8 +91,7 @@ before_backward_pass (void *data, ZsPlan *plan)
 
   zs_loss_before_buckets (&self->loss, plan, &self->config.versions,
                           self->config.gradient_accumulation);
-  zs_loss_before_backward (&self->loss, plan, &self->config.versions,
-                           self->config.gradient_accumulation);
+  zs_loss_before_backward (&self->loss, plan);
   /* clear_lp_grads (): measured on 0.14.4, the gradients of the micro-step before go here */
   for (int32_t p = 0; p < self->model->n_parameters; p++) {
     zs_plan_unref (plan, self->gradients[p]);
@@ -127,7 +126,6 @@ gradient (void *data, ZsPlan *plan, int32_t p, ZsTensor gradient)
   Bf16Optimizer *self = data;
   int64_t elements = self->model->parameters[p].elements;
 
-  zs_loss_first_gradient (&self->loss, plan);
   if (self->gradients[p] == ZS_NO_TENSOR)
     self->gradients[p] = gradient;
   else {
@@ -326,6 +324,7 @@ zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
     .weight = weight,
+    .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,
     .digest = optimizer_digest,

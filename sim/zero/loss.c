@@ -19,7 +19,7 @@ zs_loss_scales_outputs (const ZsVersions *versions)
 void
 zs_loss_init (ZsLoss *loss)
 {
-  *loss = (ZsLoss) { ZS_NO_TENSOR, ZS_NO_TENSOR, ZS_NO_TENSOR, ZS_NO_TENSOR, ZS_NO_TENSOR };
+  *loss = (ZsLoss) { ZS_NO_TENSOR, ZS_NO_TENSOR, ZS_NO_TENSOR, ZS_NO_TENSOR };
 }
 
 static void
@@ -46,26 +46,21 @@ zs_loss_before_buckets (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions, 
   }
 }
 
-void
-zs_loss_before_backward (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions, int accumulation)
+int
+zs_loss_factors (const ZsVersions *versions, int accumulation)
 {
-  loss->loss_scaled = zs_torch_scalar (plan, 4, ZS_NO_TENSOR);
-  loss->gradient = zs_torch_scalar (plan, 4, ZS_NO_TENSOR);
-  if (reworked (versions) || accumulation > 1)   /* one more multiplication on the way back */
-    loss->gradient = zs_torch_scalar (plan, 4, loss->gradient);
-  drop (plan, &loss->gradient);   /* when the loss's own node has run, before its second matrix */
+  return reworked (versions) || accumulation > 1 ? 2 : 1;
 }
 
 void
-zs_loss_first_gradient (ZsLoss *loss, ZsPlan *plan)
+zs_loss_before_backward (ZsLoss *loss, ZsPlan *plan)
 {
-  drop (plan, &loss->gradient);
+  loss->loss_scaled = zs_torch_scalar (plan, 4, ZS_NO_TENSOR);
 }
 
 void
 zs_loss_after_backward (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions)
 {
-  drop (plan, &loss->gradient);
   if (!reworked (versions))
     drop (plan, &loss->loss_scaled);
 }

@@ -16,7 +16,6 @@ typedef struct {
   ZsTensor mean;          /* loss.mean (), before it is added */
   ZsTensor sum;           /* self.losses, kept to the step (up to 0.18.2) */
   ZsTensor loss_scaled;   /* loss x loss scale */
-  ZsTensor gradient;      /* of the scaled loss */
 } ZsLoss;
 
 /* Does backward () scale through hooks on every output of the model?  Seen in ZeRO-2 under 0.19.5: a
@@ -28,10 +27,9 @@ void zs_loss_init (ZsLoss *loss);
 /* What precedes the buckets of ZeRO-1/2, and what follows them. */
 void zs_loss_before_buckets (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions,
                              int accumulation);
-void zs_loss_before_backward (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions,
-                              int accumulation);
-/* The first gradient has arrived: the loss's own backward is over. */
-void zs_loss_first_gradient (ZsLoss *loss, ZsPlan *plan);
+void zs_loss_before_backward (ZsLoss *loss, ZsPlan *plan);
+/* How many multiplications backward goes through (ZsHooks, loss_factors). */
+int  zs_loss_factors (const ZsVersions *versions, int accumulation);
 /* The autograd engine has returned; backward () has returned. */
 void zs_loss_after_backward (ZsLoss *loss, ZsPlan *plan, const ZsVersions *versions);
 void zs_loss_end_backward (ZsLoss *loss, ZsPlan *plan);

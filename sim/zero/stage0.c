@@ -175,8 +175,7 @@ before_backward_pass (void *data, ZsPlan *plan)
 
   zs_loss_before_buckets (&self->loss, plan, &self->config.versions,
                           self->config.gradient_accumulation);
-  zs_loss_before_backward (&self->loss, plan, &self->config.versions,
-                           self->config.gradient_accumulation);
+  zs_loss_before_backward (&self->loss, plan);
 }
 
 static void
@@ -185,7 +184,6 @@ gradient (void *data, ZsPlan *plan, int32_t p, ZsTensor gradient)
   Stage0 *self = data;
   int64_t elements = elements_of (self, p);
 
-  zs_loss_first_gradient (&self->loss, plan);
   if (self->gradients[p] == ZS_NO_TENSOR) {
     self->gradients[p] = gradient;
     return;
@@ -444,6 +442,7 @@ zs_stage0_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsS
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
     .weight = weight,
+    .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,
     .digest = stage0_digest,

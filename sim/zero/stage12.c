@@ -37,7 +37,7 @@ before_backward_pass (void *data, ZsPlan *plan)
     zs_stage12_release_buckets (self, plan);   /* of a micro-step without a step (stage 1) */
     zs_stage12_setup_buckets (self, plan);
   }
-  zs_loss_before_backward (&self->loss, plan, versions, self->config.gradient_accumulation);
+  zs_loss_before_backward (&self->loss, plan);
 }
 
 /* The running sum in param.grad, or in an accumulator of another dtype. */
@@ -95,7 +95,6 @@ gradient (void *data, ZsPlan *plan, int32_t parameter, ZsTensor gradient)
 {
   ZsStage12 *self = data;
 
-  zs_loss_first_gradient (&self->loss, plan);
   /* the newer releases have hooks in any case, and buckets from the first on, which a micro-step
    * without a step leaves behind (stage 1, measured on 0.19.5) */
   if (buckets_in_first_hook (self))
@@ -391,6 +390,7 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
     .weight = weight,
+    .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = zs_stage12_step,
     .digest = stage12_digest,

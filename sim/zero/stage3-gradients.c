@@ -265,7 +265,6 @@ zero3_gradient (void *self, ZsPlan *plan, int32_t index, ZsTensor gradient)
 {
   Zero3 *zero = self;
 
-  zs_loss_first_gradient (&zero->loss, plan);
   if (zero->parameters[index].leaf >= 0) {
     zero->parameters[index].gradient = gradient;   /* until the leaf module's backward ends */
     return;

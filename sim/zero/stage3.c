@@ -324,8 +324,7 @@ before_backward_pass (void *self, ZsPlan *plan)
 
   zs_loss_before_buckets (&zero->loss, plan, &zero->config.versions,
                           zero->config.gradient_accumulation);
-  zs_loss_before_backward (&zero->loss, plan, &zero->config.versions,
-                           zero->config.gradient_accumulation);
+  zs_loss_before_backward (&zero->loss, plan);
 }
 
 static void
@@ -474,6 +473,7 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
     .after_backward = after_backward,
     .gradient = zero3_gradient,
     .weight = zero3_weight,
+    .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .linear_saves_no_weight
       = config->memory_efficient_linear
         && (config->zero_init

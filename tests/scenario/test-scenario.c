@@ -223,16 +223,20 @@ sdpa_dispatches_by_gpu_and_mask (void)
 {
   const ZsVersion new = ZS_VERSION (2, 11, 0);
 
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_BF16, 128, false), ZS_ATTENTION_CUDNN);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, ZS_VERSION (2, 4, 0), ZS_DTYPE_BF16, 128, false),
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_BF16, 128, false, false), ZS_ATTENTION_CUDNN);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, ZS_VERSION (2, 4, 0), ZS_DTYPE_BF16, 128, false, false),
                    ZS_ATTENTION_FLASH);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, false), ZS_ATTENTION_FLASH);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, true),
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, false, false), ZS_ATTENTION_FLASH);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (80, new, ZS_DTYPE_BF16, 128, true, false),
                    ZS_ATTENTION_EFFICIENT);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (70, new, ZS_DTYPE_FP16, 128, false),
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (70, new, ZS_DTYPE_FP16, 128, false, false),
                    ZS_ATTENTION_EFFICIENT);
-  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_FP32, 128, false),
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_FP32, 128, false, false),
                    ZS_ATTENTION_EFFICIENT);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_FP32, 128, false, true),
+                   ZS_ATTENTION_MATH);
+  CU_ASSERT_EQUAL (zs_attention_of_sdpa (90, new, ZS_DTYPE_BF16, 100, false, false),
+                   ZS_ATTENTION_FLASH);
 }
 
 static void

@@ -4,12 +4,13 @@
  *   compare-plan ID [--phase NAME] [--diff N] [--context N]
  *
  * ID is a run of tests/data/h200/trace_runs.jsonl ("t_z2_tl"), or "step:NAME" for a case of
- * tests/data/steps, or "steps" for all of them.  Prints per phase how many entries there are and how
+ * tests/data/steps, or "steps" for all of them, or "more:NAME" for a run of tests/data/h200-more.  Prints per phase how many entries there are and how
  * far the two agree, then the first N differences with the plan's labels. */
 #include "config.h"
 
 #include "tests/testing.h"
 #include "tests/tools/history.h"
+#include "tests/tools/more.h"
 #include "tests/tools/training.h"
 
 #include <stdio.h>
@@ -116,8 +117,29 @@ compare (const char *title, const TestHistory *recorded, const ZsTraining *train
 }
 
 static int
+compare_more (const char *id)
+{
+  g_autoptr (GPtrArray) runs = test_more_runs ();
+
+  for (guint i = 0; i < runs->len; i++) {
+    const TestMoreRun *run = g_ptr_array_index (runs, i);
+
+    if (strcmp (run->id, id) == 0) {
+      g_autoptr (TestHistory) recorded = test_more_history (run);
+
+      return compare (id, recorded, &run->training);
+    }
+  }
+  fprintf (stderr, "compare-plan: no recorded run '%s'\n", id);
+  return 1;
+}
+
+static int
 compare_id (const char *id)
 {
+  if (g_str_has_prefix (id, "more:"))
+    return compare_more (id + 5);
+
   ZsTraining training;
   g_autoptr (TestHistory) recorded = NULL;
 

@@ -38,6 +38,12 @@ test_plan_memory_free (TestPlanMemory *memory)
   g_free (memory);
 }
 
+void
+test_plan_memory_hold (TestPlanMemory *memory, int64_t bytes)
+{
+  zs_caching_allocator_malloc (memory->allocator, bytes, ZS_STREAM_COMPUTE, ZS_CATEGORY_INPUT, 0);
+}
+
 const ZsCachingAllocator *
 test_plan_memory_gpu (const TestPlanMemory *memory)
 {

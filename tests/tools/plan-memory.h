@@ -15,6 +15,8 @@ TestPlanMemory *test_plan_memory_new  (const ZsAllocConf *conf, int64_t limit);
 void            test_plan_memory_free (TestPlanMemory *memory);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TestPlanMemory, test_plan_memory_free)
 
+/* BYTES that stay, before the plan. */
+void test_plan_memory_hold (TestPlanMemory *memory, int64_t bytes);
 /* Peaks begin anew.  false: it does not fit. */
 bool test_plan_memory_execute (TestPlanMemory *memory, const ZsPlan *plan);
 const ZsCachingAllocator *test_plan_memory_gpu  (const TestPlanMemory *memory);

@@ -3,8 +3,10 @@
 
 #include "tests/testing.h"
 #include "tests/tools/history.h"
+#include "tests/tools/more.h"
 #include "tests/tools/training.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +28,8 @@ worst_of (const TestHistory *recorded, const ZsTraining *training, int first_ste
     const TestPhase *a = g_ptr_array_index (recorded->phases, i);
     const TestPhase *b = test_history_phase (simulated, a->name);
 
-    if (b == NULL || !is_step_phase (a->name) || a->name[1] - '0' < first_step)
+    /* under accumulation the recorded runs called step () after each micro-step */
+    if (b == NULL || !is_step_phase (a->name) || a->name[1] - '0' < first_step || a->events->len == 0)
       continue;
     worst = MIN (worst, test_agreement (a->events, b->events));
   }
@@ -38,7 +41,6 @@ static const struct { const char *name; double at_least; } DIFFERENT[] = {
   { "mask_ones", 0.95 },       /* a mask of ones is asked for and left out: depends on the data */
   { "cache", 0.88 },           /* use_cache in training */
   { "efficient", 0 },          /* no such kernel for grouped heads: the recorded run failed */
-  { "math", 0.7 }, { "fp32", 0.7 },
   { "autocast_nonre", 0.96 },  /* autocast drops its cache in the order of a hash of addresses */
   { "autocast_re", 0.96 },
   { "ddp", 0.99 },             /* NCCL's watchdog had not yet dropped the first buckets */
@@ -72,11 +74,13 @@ recorded_steps_agree_in_every_entry (void)
   }
 }
 
+/* The ten runs of tests/data/h200: every entry of the second step and the third. */
 static void
-a_recorded_plain_run_agrees_from_its_first_allocation (void)
+recorded_traces_agree (void)
 {
   g_autofree char *path = testing_source_path ("tests/data/h200/trace_runs.jsonl");
   g_autofree char *text = NULL;
+  int n = 0;
 
   CU_ASSERT_TRUE_FATAL (g_file_get_contents (path, &text, NULL, NULL));
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
@@ -84,12 +88,58 @@ a_recorded_plain_run_agrees_from_its_first_allocation (void)
     json_t *run = json_loads (*line, 0, NULL);
     ZsTraining training;
 
-    if (run != NULL && strcmp (json_string_value (json_object_get (run, "id")), "t_plain_tl") == 0) {
-      test_training_from_json (&training, run);
-      g_autoptr (TestHistory) recorded = test_history_of_trace ("t_plain_tl");
-      CU_ASSERT_EQUAL (worst_of (recorded, &training, 1), 1.0);
-    }
+    if (run == NULL)
+      continue;
+    const char *id = json_string_value (json_object_get (run, "id"));
+    g_autoptr (TestHistory) recorded = test_history_of_trace (id);
+    test_training_from_json (&training, run);
+    double later = worst_of (recorded, &training, 2), first = worst_of (recorded, &training, 1);
+    printf ("# %s: %.2f %% of the entries of steps 2 and 3, %.2f %% with step 1\n", id, 100 * later,
+            100 * first);
+    CU_ASSERT_EQUAL (later, 1.0);
+    CU_ASSERT_TRUE (first >= 0.96);   /* ZeRO-3 records its trace in the first step */
     json_decref (run);
+    n++;
+  }
+  CU_ASSERT_EQUAL (n, 10);
+}
+
+/* As DIFFERENT, for tests/data/h200-more; the last is by how much the peak of what was requested may be
+ * off, which is otherwise met to the byte. */
+static const struct { const char *name; double at_least, requested; } MORE[] = {
+  { "autocast-ck", 0.97, 0 },         /* autocast's cache, a hash of addresses */
+  { "ddp-w8-ck-autocast", 0.96, 0 },
+  { "llama-8k-ck", 0.997, 0 },        /* cub's storage for sorting 8192 indices: 1 KiB more */
+  { "fsdp1-w8-ck", 1, 25 },           /* PyTorch's counter of requested bytes went wrong in step 3 */
+};
+
+static void
+more_recorded_runs_agree (void)
+{
+  g_autoptr (GPtrArray) runs = test_more_runs ();
+
+  CU_ASSERT_EQUAL (runs->len, 53);
+  for (guint i = 0; i < runs->len; i++) {
+    const TestMoreRun *run = g_ptr_array_index (runs, i);
+    TestMoreResult result = test_more_compare (run);
+    double worst = MIN (MIN (result.agreement[0], result.agreement[1]), result.agreement[2]);
+    double at_least = 1, requested = 0;
+
+    for (gsize j = 0; j < G_N_ELEMENTS (MORE); j++)
+      if (strcmp (MORE[j].name, run->id) == 0) {
+        at_least = MORE[j].at_least;
+        requested = MORE[j].requested;
+      }
+    if (worst < at_least || fabs (result.requested) > requested || fabs (result.allocated) > 0.4)
+      printf ("# %s: %.2f %%, requested %+.4f %%, allocated %+.3f %%\n", run->id, 100 * worst,
+              result.requested, result.allocated);
+    CU_ASSERT_TRUE (worst >= at_least);
+    CU_ASSERT_TRUE (result.agreement[3] >= 0.94);
+    CU_ASSERT_TRUE (fabs (result.requested) <= requested);
+    /* among free blocks of equal size PyTorch takes the lowest address, and CUDA gives addresses */
+    CU_ASSERT_TRUE (fabs (result.allocated) <= 0.4);
+    CU_ASSERT_TRUE (fabs (result.run_allocated) <= 0.21);
+    CU_ASSERT_TRUE (fabs (result.run_reserved) <= 1.3);
   }
 }
 
@@ -117,8 +167,8 @@ main (void)
   static const CU_TestInfo tests[] = {
     { "alignment counts the fewest edits", alignment_counts_the_fewest_edits },
     { "recorded steps agree in every entry", recorded_steps_agree_in_every_entry },
-    { "a recorded plain run agrees from its first allocation",
-      a_recorded_plain_run_agrees_from_its_first_allocation },
+    { "recorded traces agree in every entry", recorded_traces_agree },
+    { "more recorded runs agree in every entry and byte", more_recorded_runs_agree },
     CU_TEST_INFO_NULL
   };
 

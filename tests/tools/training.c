@@ -1,6 +1,7 @@
 /* training.c: reading the settings of measured runs.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include "sim/scenario/scenario.h"
 #include "tests/tools/training.h"
 
 #include <stdlib.h>
@@ -416,6 +417,7 @@ set_more_fsdp (ZsTraining *training, json_t *object)
   if (json_is_false (json_object_get (object, "reshard"))
       || strcmp (string (object, "strategy"), "SHARD_GRAD_OP") == 0)
     fsdp->reshard_after_forward = false;
+  fsdp->keep_root = fsdp->version == 2 && json_object_get (object, "reshard") == NULL;
   fsdp->cpu_offload = is_true (object, "offload");
   fsdp->flat_optimizer = fsdp->version == 1 && !is_true (object, "orig");
 }
@@ -446,12 +448,12 @@ test_training_from_more (ZsTraining *training, json_t *run)
                     : strcmp (backend, "flash") == 0            ? ZS_ATTENTION_FLASH
                     : strcmp (backend, "efficient") == 0        ? ZS_ATTENTION_EFFICIENT
                     : strcmp (backend, "math") == 0
-                        || (step->dtype == ZS_DTYPE_FP32 && !step->autocast)
                       ? ZS_ATTENTION_MATH
                       : ZS_ATTENTION_CUDNN;
   step->attention_mask = is_true (run, "mask");
   set_checkpointing (training, string (run, "ckpt"));
   step->keep_outputs = is_true (run, "keep");
+  step->new_inputs = true;
   step->optimizer = strcmp (optimizer, "foreach") == 0    ? ZS_OPTIMIZER_FOREACH
                     : strcmp (optimizer, "for-loop") == 0 ? ZS_OPTIMIZER_FOR_LOOP
                                                           : ZS_OPTIMIZER_FUSED;
@@ -459,6 +461,11 @@ test_training_from_more (ZsTraining *training, json_t *run)
   set_more_fsdp (training, json_object_get (run, "fsdp"));
   set_more_lora (&step->lora, json_object_get (run, "lora"));
   test_training_finish (training);
+  if (*backend == '\0' && step->attention == ZS_ATTENTION_CUDNN && !step->attention_mask)
+    step->attention = zs_attention_of_sdpa (90, step->versions.of[ZS_SOFTWARE_TORCH],
+                                            step->autocast ? ZS_DTYPE_BF16 : step->dtype,
+                                            training->shape.head_dim, step->attention_mask,
+                                            training->shape.n_kv_heads != training->shape.n_heads);
   step->clip = json_number_value (json_object_get (run, "clip")) > 0;
   if (step->lora.rank > 0)
     set_more_lora (&step->lora, json_object_get (run, "lora"));
