@@ -67,7 +67,8 @@ zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_len
     g_string_free (text, TRUE);
     return false;
   }
-  *ret_length = text->len;
+  if (ret_length != NULL)
+    *ret_length = text->len;
   *ret_text = g_string_free (text, FALSE);
   return true;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* All of PATH ("-": standard input), at most MAX_BYTES, with a NUL after it that LENGTH does not count.
- * *RET_TEXT is freed with g_free.  Errors start with PATH. */
+ * *RET_TEXT is freed with g_free; RET_LENGTH may be NULL.  Errors start with PATH. */
 bool zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_length,
                    GError **error);
 
