@@ -1,6 +1,7 @@
 /* main.c: finds the command and hands it its options.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +55,9 @@ unknown_command (const char *name)
 
   for (int i = 0; i < ZS_N_COMMANDS; i++)
     names[i] = ZS_COMMANDS[i].name;
-  g_autofree char *hint = zs_nearest_hint (name, names);
+  g_autofree char *hint = g_file_test (name, G_FILE_TEST_IS_REGULAR)
+                              ? g_strdup_printf ("; it is a file: `zerosim run %s`?", name)
+                              : zs_nearest_hint (name, names);
 
   fprintf (stderr, "zerosim: unknown command '%s'%s\n", name, hint);
   return ZS_EXIT_USAGE;
@@ -72,7 +75,7 @@ main (int argc, char **argv)
     print_help (stdout);
     return ZS_EXIT_DONE;
   }
-  if (g_str_equal (argv[1], "--version")) {
+  if (g_str_equal (argv[1], "--version") || g_str_equal (argv[1], "version")) {
     puts ("zerosim " PACKAGE_VERSION);
     return ZS_EXIT_DONE;
   }
@@ -104,8 +107,23 @@ main (int argc, char **argv)
   arguments[n_arguments] = NULL;
   if (n_arguments - 1 < command->min_arguments
       || (command->max_arguments >= 0 && n_arguments - 1 > command->max_arguments)) {
+    if (n_arguments - 1 < command->min_arguments)
+      fprintf (stderr, "zerosim: %s is missing\n", command->arguments);
+    else
+      fprintf (stderr, "zerosim: '%s' is one argument too many\n",
+               arguments[command->max_arguments + 1]);
     fprintf (stderr, "Usage: zerosim %s [OPTION...] %s\n", command->name, command->arguments);
+    if (g_str_has_prefix (command->arguments, "SCENARIO"))
+      fputs ("A SCENARIO is a ds_config.json, a scenario in YAML, an accelerate YAML, TrainingArguments,\n"
+             "or a name of `zerosim list scenarios`.\n", stderr);
     return ZS_EXIT_USAGE;
   }
-  return command->run (&options, arguments + 1);
+
+  int status = command->run (&options, arguments + 1);
+
+  if (fflush (stdout) != 0 || ferror (stdout)) {
+    fprintf (stderr, "zerosim: standard output: %s\n", g_strerror (errno != 0 ? errno : EIO));
+    return status == ZS_EXIT_DONE ? ZS_EXIT_INPUT : status;
+  }
+  return status;
 }

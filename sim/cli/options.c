@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/base/error.h"
+#include "sim/base/words.h"
 
 typedef struct {
   const char  *name;
@@ -115,6 +116,23 @@ zs_options_clear (ZsOptions *options)
   }
 }
 
+/* The nearest option to an unknown one, which GLib names last: "Unknown option --microbatch". */
+static char *
+hint_for (const GError *problem, const GOptionEntry *entries)
+{
+  const char *dashes = strstr (problem->message, "--");
+  g_autoptr (GPtrArray) words = g_ptr_array_new_with_free_func (g_free);
+
+  if (!g_error_matches (problem, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION) || dashes == NULL)
+    return g_strdup ("");
+  for (; entries->long_name != NULL; entries++)
+    g_ptr_array_add (words, g_strconcat ("--", entries->long_name, NULL));
+  g_ptr_array_add (words, NULL);
+  return zs_nearest_hint (dashes, (const char *const *) words->pdata);
+}
+
+static const char *const COLORS[] = { "auto", "always", "never", NULL };
+
 bool
 zs_options_parse (ZsOptions *options, unsigned int groups, const char *arguments,
                   const char *summary, int *argc, char ***argv, GError **error)
@@ -137,10 +155,18 @@ zs_options_parse (ZsOptions *options, unsigned int groups, const char *arguments
       };
   g_option_context_set_summary (context, summary);
   g_option_context_add_main_entries (context, entries, NULL);
-  if (g_option_context_parse (context, argc, argv, &problem))
-    return true;
-  g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "%s", problem->message);
-  return false;
+  if (!g_option_context_parse (context, argc, argv, &problem)) {
+    g_autofree char *hint = hint_for (problem, entries);
+
+    g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "%s%s", problem->message, hint);
+    return false;
+  }
+  if (options->color != NULL && !g_strv_contains (COLORS, options->color)) {
+    g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "--color must be auto, always or never, not '%s'",
+                 options->color);
+    return false;
+  }
+  return true;
 }
 
 static int

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,7 +75,7 @@ zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_len
 }
 
 struct ZsFileWriter {
-  char *path, *temporary;
+  char *path, *temporary; /* TEMPORARY: NULL where PATH is written itself */
   FILE *stream;
 };
 
@@ -88,17 +89,25 @@ zs_file_writer_new (const char *path, GError **error)
     return NULL;
   }
 
-  g_autofree char *temporary = g_strdup_printf ("%s.XXXXXX", path);
-  int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
+  /* a device or a pipe must not be replaced by a file; nor a link, but what it points to */
+  char *target = realpath (path, NULL);
+  bool special = (stat (path, &status) == 0 && !S_ISREG (status.st_mode))
+                 || (target == NULL && lstat (path, &status) == 0);
+  g_autofree char *temporary
+      = special ? NULL : g_strdup_printf ("%s.XXXXXX", target != NULL ? target : path);
+  int fd = special ? open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
+                   : g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
 
   if (fd < 0) {
     fail (error, path, g_strerror (errno));
+    free (target);
     return NULL;
   }
 
   ZsFileWriter *writer = g_new0 (ZsFileWriter, 1);
 
-  writer->path = g_strdup (path);
+  writer->path = g_strdup (target != NULL ? target : path);
+  free (target);
   writer->temporary = g_steal_pointer (&temporary);
   writer->stream = fdopen (fd, "w");
   return writer;
@@ -117,7 +126,8 @@ zs_file_writer_free (ZsFileWriter *writer)
     return;
   if (writer->stream != NULL) {
     fclose (writer->stream);
-    unlink (writer->temporary);
+    if (writer->temporary != NULL)
+      unlink (writer->temporary);
   }
   g_free (writer->path);
   g_free (writer->temporary);
@@ -139,12 +149,13 @@ zs_file_writer_commit (ZsFileWriter *writer, GError **error)
     problem = errno;
   }
   writer->stream = NULL;
-  if (ok && rename (writer->temporary, writer->path) != 0) {
+  if (ok && writer->temporary != NULL && rename (writer->temporary, writer->path) != 0) {
     ok = false;
     problem = errno;
   }
   if (!ok) {
-    unlink (writer->temporary);
+    if (writer->temporary != NULL)
+      unlink (writer->temporary);
     fail (error, writer->path, g_strerror (problem));
   }
   zs_file_writer_free (writer);

@@ -8,6 +8,7 @@
 #include "sim/network/topology-build.h"
 
 #include "sim/base/error.h"
+#include "sim/base/words.h"
 #include "sim/io/document.h"
 #include "sim/io/schema.h"
 
@@ -242,12 +243,17 @@ find_file (const char *models, const char *folder, const char *name, GError **er
       g_ptr_array_add (words, g_strndup (entry, strlen (entry) - 5));
   if (dir != NULL)
     g_dir_close (dir);
+  if (g_str_equal (folder, "fabrics")) /* the words that choose by GPU */
+    for (int i = 0; i < 3; i++)
+      g_ptr_array_add (words, g_strdup (((const char *[]) { "nvlink", "nvswitch", "pcie" })[i]));
   g_ptr_array_sort (words, compare_words);
   g_ptr_array_add (words, NULL);
   g_autofree char *list = g_strjoinv (", ", (char **) words->pdata);
+  g_autofree char *hint = zs_nearest_hint (name, (const char *const *) words->pdata);
 
-  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "unknown %s '%s'; there are: %s",
-               g_str_equal (folder, "fabrics") ? "fabric" : "network", name, list);
+  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "unknown %s '%.60s'%s%s%s",
+               g_str_equal (folder, "fabrics") ? "fabric" : "network", name, hint,
+               *hint == '\0' ? "; there are: " : "", *hint == '\0' ? list : "");
   return NULL;
 }
 

@@ -35,10 +35,10 @@ append_method (const ZsTraining *training, GString *text)
       g_string_append_printf (text, " with parameters on %s", DEVICE_NAMES[zero->offload_param]);
     break;
   case ZS_FRAMEWORK_FSDP1:
-    g_string_append (text, "FSDP");
+    g_string_append_printf (text, "FSDP%s", training->fsdp.cpu_offload ? " with CPU offload" : "");
     break;
   case ZS_FRAMEWORK_FSDP2:
-    g_string_append (text, "FSDP2");
+    g_string_append_printf (text, "FSDP2%s", training->fsdp.cpu_offload ? " with CPU offload" : "");
     break;
   case ZS_FRAMEWORK_DDP:
     g_string_append (text, "DDP");

@@ -35,6 +35,21 @@ zs_text_styled (ZsText *text, ZsTextStyle style, const char *format, ...)
     g_string_append (text->string, "\033[0m");
 }
 
+/* Is WORD the end of a quantity whose number is BEFORE: "39.39 GiB", "5 %"? */
+static bool
+is_unit (const char *before, const char *word)
+{
+  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "%", "s", "ms", "us", "tokens/s" };
+  size_t length = strcspn (word, ".,;:)");
+
+  if (*before == '\0' || !g_ascii_isdigit (before[strlen (before) - 1]))
+    return false;
+  for (size_t i = 0; i < G_N_ELEMENTS (units); i++)
+    if (strlen (units[i]) == length && strncmp (units[i], word, length) == 0)
+      return true;
+  return false;
+}
+
 void
 zs_text_wrap (ZsText *text, const char *first, int indent, const char *paragraph)
 {
@@ -45,10 +60,12 @@ zs_text_wrap (ZsText *text, const char *first, int indent, const char *paragraph
   g_string_append (text->string, first);
   for (char **word = words; *word != NULL; word++) {
     glong length = g_utf8_strlen (*word, -1);
+    bool is_quantity = word[1] != NULL && is_unit (*word, word[1]);
+    glong room = length + (is_quantity ? 1 + g_utf8_strlen (word[1], -1) : 0);
 
     if (length == 0)
       continue;
-    if (!at_start && column + 1 + length > text->width) {
+    if (!at_start && column + 1 + room > text->width) {
       g_string_append_printf (text->string, "\n%*s", indent, "");
       column = indent;
       at_start = true;

@@ -9,16 +9,16 @@
 #include "sim/base/words.h"
 
 typedef struct {
-  const char *folder, *suffix, *name;
+  const char *folder, *suffix, *name, *list; /* LIST: the word of `zerosim list` */
 } Kind;
 
 static const Kind KINDS[] = {
-  [ZS_CATALOGUE_GPUS] = { "models/gpus", ".yaml", "GPU" },
-  [ZS_CATALOGUE_MODELS] = { "models/llms", ".json", "model" },
-  [ZS_CATALOGUE_INSTANCES] = { "models/instances", ".yaml", "machine" },
-  [ZS_CATALOGUE_FABRICS] = { "models/fabrics", ".yaml", "fabric" },
-  [ZS_CATALOGUE_NETWORKS] = { "models/networks", ".yaml", "network" },
-  [ZS_CATALOGUE_SCENARIOS] = { "scenarios", ".yaml", "scenario" },
+  [ZS_CATALOGUE_GPUS] = { "models/gpus", ".yaml", "GPU", "gpus" },
+  [ZS_CATALOGUE_MODELS] = { "models/llms", ".json", "model", "models" },
+  [ZS_CATALOGUE_INSTANCES] = { "models/instances", ".yaml", "machine", "instances" },
+  [ZS_CATALOGUE_FABRICS] = { "models/fabrics", ".yaml", "fabric", "fabrics" },
+  [ZS_CATALOGUE_NETWORKS] = { "models/networks", ".yaml", "network", "networks" },
+  [ZS_CATALOGUE_SCENARIOS] = { "scenarios", ".yaml", "scenario", "scenarios" },
 };
 
 struct ZsCatalogue {
@@ -282,8 +282,10 @@ not_found (const ZsCatalogueEntry *entries, int n_entries, ZsCatalogueKind kind,
 
   g_autofree char *hint = zs_nearest_hint (name, (const char *const *)words->pdata);
 
-  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "no %s '%.60s'%s%s", KINDS[kind].name, name, hint,
-               *hint == '\0' ? "; `zerosim list` shows what there is" : "");
+  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT,
+               "no %s '%.60s'%s; `zerosim list %s` shows what there is%s", KINDS[kind].name, name, hint,
+               KINDS[kind].list,
+               kind == ZS_CATALOGUE_MODELS ? ", and the path of its config.json is taken too" : "");
   g_ptr_array_free (words, TRUE);
 }
 

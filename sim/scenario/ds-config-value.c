@@ -123,6 +123,8 @@ shown (const ZsNode *node)
 {
   if (node->kind != ZS_NODE_SCALAR)
     return g_strdup (node->kind == ZS_NODE_MAPPING ? "an object" : "a list");
+  if (!node->quoted && *node->text == '\0')
+    return g_strdup ("nothing");
   return g_strdup_printf (node->quoted ? "\"%.60s\"" : "%.60s", node->text);
 }
 
@@ -130,7 +132,18 @@ static void
 say_wrong_type (ZsDsValue *value, const ZsDsKey *key, const ZsNode *node)
 {
   g_autofree char *expected = zs_ds_value_expected (key), *what = shown (node);
+  const char *word = zs_ds_key_word (key);
+  bool is_word = node->kind == ZS_NODE_SCALAR;
 
+  /* "offload_optimizer": "cpu" and "bf16": true are what people write */
+  if (is_word && g_str_has_prefix (word, "offload_"))
+    value->instead = g_strdup_printf ("{\"device\": \"%s\"}",
+                                      g_ascii_strcasecmp (node->text, "nvme") == 0   ? "nvme"
+                                      : g_ascii_strcasecmp (node->text, "none") == 0 ? "none"
+                                                                                     : "cpu");
+  else if (is_word && (strcmp (word, "fp16") == 0 || strcmp (word, "bf16") == 0))
+    value->instead = g_strdup_printf ("{\"enabled\": %s}",
+                                      g_ascii_strcasecmp (node->text, "false") == 0 ? "false" : "true");
   say (value, ZS_NOTE_ERROR, "wrong-type", "'%s' must be %s, not %s", zs_ds_key_word (key),
        expected, what);
 }

@@ -36,4 +36,6 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario.c \
   sim/scenario/scenario.h \
   sim/scenario/simulate.c \
-  sim/scenario/simulate.h
+  sim/scenario/simulate.h \
+  sim/scenario/synonyms.c \
+  sim/scenario/synonyms.h

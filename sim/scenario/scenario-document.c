@@ -8,6 +8,7 @@
 #include "sim/io/file.h"
 #include "sim/scenario/ds-config.h"
 #include "sim/scenario/scenario-internal.h"
+#include "sim/scenario/synonyms.h"
 
 static const char *const SECTIONS[] = { "name", "model", "cluster", "training", "measured", NULL };
 
@@ -36,14 +37,38 @@ new_mapping (ZsDocument *document, const ZsNode *place)
   return node;
 }
 
+/* What file of another program is ROOT, if it is one that can stand for a scenario? */
+static ZsForeign
+foreign_kind (const ZsNode *root)
+{
+  static const struct {
+    const char *key;
+    ZsForeign   kind;
+  } signs[] = {
+    { "distributed_type", ZS_FOREIGN_ACCELERATE },
+    { "compute_environment", ZS_FOREIGN_ACCELERATE },
+    { "per_device_train_batch_size", ZS_FOREIGN_TRAINING_ARGS },
+    { "output_dir", ZS_FOREIGN_TRAINING_ARGS },
+  };
+
+  for (int i = 0; SECTIONS[i] != NULL; i++)
+    if (i != 1 && zs_node_get (root, SECTIONS[i]) != NULL)
+      return ZS_FOREIGN_NONE;
+  for (size_t i = 0; i < G_N_ELEMENTS (signs); i++)
+    if (zs_node_get (root, signs[i].key) != NULL)
+      return signs[i].kind;
+  return ZS_FOREIGN_NONE;
+}
+
 ZsDocument *
-zs_reader_load (const char *path, ZsNotes *notes, ZsErrors *errors)
+zs_reader_load (const char *path, ZsNotes *notes, ZsForeign *ret_foreign, ZsErrors *errors)
 {
   GError *error = NULL;
   bool json = g_str_has_suffix (path, ".json") || g_str_has_suffix (path, ".hjson");
   ZsDocument *document =
       json ? zs_ds_config_load (path, notes, &error) : zs_document_load (path, &error);
 
+  *ret_foreign = ZS_FOREIGN_NONE;
   if (document == NULL) {
     zs_errors_take (errors, error);
     return NULL;
@@ -51,6 +76,14 @@ zs_reader_load (const char *path, ZsNotes *notes, ZsErrors *errors)
 
   ZsNode *root = zs_document_root (document);
 
+  *ret_foreign = foreign_kind (root);
+  if (*ret_foreign != ZS_FOREIGN_NONE) { /* it is imported into an empty scenario */
+    ZsNode *top = new_mapping (document, root);
+
+    if (top != NULL)
+      zs_document_set_root (document, top);
+    return document;
+  }
   if (is_ds_config (root)) {
     ZsNode *top = new_mapping (document, root), *training = new_mapping (document, root);
 
@@ -178,24 +211,38 @@ override_batch (ZsReader *reader, const char *key, const char *ds_key)
          && zs_reader_put (reader, "training.deepspeed.train_batch_size", automatic);
 }
 
+/* TEXT is the name of a machine: what the scenario says of its own gives way. */
+static bool
+apply_instance (ZsReader *reader, const char *origin, const char *text)
+{
+  static const char *const keys[] = { "gpu", "gpus_per_node", "fabric", "network", "host" };
+  bool ok = true;
+
+  for (size_t i = 0; i < G_N_ELEMENTS (keys); i++) {
+    g_autofree char *path = g_strconcat ("cluster.", keys[i], NULL);
+
+    if (zs_reader_find (reader, path) != NULL)
+      ok &= zs_reader_put (reader, path, zs_document_flag (reader->document, origin, "null"));
+  }
+  return ok && zs_reader_put (reader, "cluster.instance",
+                              zs_document_flag (reader->document, origin, text));
+}
+
 static bool
 apply_gpus (ZsReader *reader, const char *text)
 {
   g_autofree char *origin = g_strdup_printf ("--gpus %s", text);
-  const char *times = text;
+  g_autofree char *count = NULL, *name = NULL;
 
-  while (g_ascii_isdigit (*times))
-    times++;
-  bool counted = times > text && (*times == 'x' || *times == 'X');
-  g_autofree char *count = counted ? g_strndup (text, (gsize)(times - text)) : g_strdup ("1");
-
-  if (*text == '\0' || (counted && times[1] == '\0'))
+  zs_split_gpus (text, &count, &name);
+  if (*name == '\0')
     return zs_errors_add (reader->errors,
                           "--gpus %s: a number and a name are wanted, as 2xA100-40G", text);
+  if (zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_INSTANCES, text, NULL, NULL, NULL) != NULL)
+    return apply_instance (reader, origin, text);
   return zs_reader_put (reader, "cluster.gpus_per_node",
                         zs_document_flag (reader->document, origin, count))
-         && zs_reader_put (reader, "cluster.gpu",
-                           zs_document_flag (reader->document, origin, counted ? times + 1 : text));
+         && zs_reader_put (reader, "cluster.gpu", zs_document_flag (reader->document, origin, name));
 }
 
 /* "16", or "16:q_proj,v_proj" */
@@ -211,6 +258,10 @@ apply_lora (ZsReader *reader, const char *text)
     return false;
   if (colon == NULL)
     return true;
+
+  if (strchr (colon + 1, ',') == NULL)
+    return zs_reader_put (reader, "training.lora.targets",
+                          zs_document_flag (reader->document, origin, colon + 1));
 
   g_auto (GStrv) names = g_strsplit (colon + 1, ",", -1);
   ZsNode *list = zs_document_node (reader->document, ZS_NODE_SEQUENCE, 0, 0, NULL);
@@ -295,13 +346,15 @@ unknown_setting (const char *path, const char *word, GError **error)
   zs_training_add_keys (words);
   zs_cluster_add_keys (words);
   for (int i = 0; i < n_keys; i++)
-    if (g_str_has_prefix (keys[i].path, "zero_optimization."))
+    if (strchr (keys[i].path, '.') == NULL)
+      g_ptr_array_add (words, (char *)keys[i].path);
+    else if (g_str_has_prefix (keys[i].path, "zero_optimization."))
       g_ptr_array_add (words, (char *)keys[i].path + strlen ("zero_optimization."));
   g_ptr_array_add (words, NULL);
 
   g_autofree char *hint = zs_nearest_hint (word, (const char *const *)words->pdata);
 
-  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "there is no setting '%s'%s", path, hint);
+  g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "there is no setting '%.80s'%s", path, hint);
 }
 
 char *
@@ -320,17 +373,26 @@ zs_scenario_path (const char *path, GError **error)
   }
 
   g_autofree char *zero = g_strconcat ("zero_optimization.", parts[0], NULL);
+  const char *synonym = zs_setting_of_word (parts[0]);
+  bool is_ds_optimizer = strcmp (parts[0], "optimizer") == 0 && parts[1] != NULL
+                         && (strcmp (parts[1], "type") == 0 || strcmp (parts[1], "params") == 0);
 
   if (g_strv_contains (SECTIONS, parts[0]))
     return g_strdup (path);
   if (zs_ds_key_find (zero) != NULL)
     return g_strconcat ("training.deepspeed.zero_optimization.", path, NULL);
+  if (is_ds_optimizer) /* ours has a name and an implementation */
+    return g_strconcat ("training.deepspeed.", path, NULL);
   if (is_key (zs_training_add_keys, parts[0]))
     return g_strconcat ("training.", path, NULL);
   if (is_key (zs_cluster_add_keys, parts[0]))
     return g_strconcat ("cluster.", path, NULL);
   if (zs_ds_key_find (parts[0]) != NULL)
     return g_strconcat ("training.deepspeed.", path, NULL);
+  if (synonym != NULL)
+    return g_strconcat (synonym, path + strlen (parts[0]), NULL);
+  if (zs_is_variable (parts[0]))
+    return g_strconcat ("cluster.environment.", path, NULL);
   unknown_setting (path, parts[0], error);
   return NULL;
 }

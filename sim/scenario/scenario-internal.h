@@ -17,8 +17,11 @@ typedef struct {
 
 /* ---- scenario-document.c: the tree, before it is read ---- */
 
-/* Reads PATH into a new document whose root is a scenario, also if PATH is a ds_config. */
-ZsDocument *zs_reader_load (const char *path, ZsNotes *notes, ZsErrors *errors);
+typedef enum { ZS_FOREIGN_NONE, ZS_FOREIGN_ACCELERATE, ZS_FOREIGN_TRAINING_ARGS } ZsForeign;
+
+/* Reads PATH into a new document whose root is a scenario, also if PATH is a ds_config.  If it is a file of
+ * accelerate or Hugging Face's, the scenario is empty: the caller imports it. */
+ZsDocument *zs_reader_load (const char *path, ZsNotes *notes, ZsForeign *ret_foreign, ZsErrors *errors);
 /* A file named in NODE: beside the scenario, or for a flag where the program was started.  Free with g_free. */
 char *zs_reader_file (const ZsNode *node);
 /* Where `training.deepspeed` names a file, puts its tree in that place. */

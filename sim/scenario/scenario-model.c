@@ -6,6 +6,7 @@
 
 #include "sim/base/words.h"
 #include "sim/scenario/scenario-internal.h"
+#include "sim/scenario/synonyms.h"
 
 /* Short words for keys of config.json. */
 static const struct {
@@ -55,6 +56,27 @@ static const char *const KEYS[] = {
   NULL,
 };
 
+/* A model of the catalogue; one that is not there under its own name is looked for as what it was tuned
+ * from, which has the same dimensions: a note says so. */
+static const ZsCatalogueEntry *
+find_model (ZsReader *reader, const ZsNode *node, GError **error)
+{
+  const ZsCatalogueEntry *entry =
+      zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_MODELS, node->text, NULL, NULL, error);
+  g_autofree char *base = entry == NULL ? zs_base_of_model (node->text) : NULL;
+
+  if (base == NULL || *base == '\0')
+    return entry;
+  entry = zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_MODELS, base, NULL, NULL, NULL);
+  if (entry != NULL) {
+    g_clear_error (error);
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "model-base", node,
+                  "'%.60s' is taken as %s, whose dimensions it should have; --model config.json is "
+                  "exact", node->text, entry->name);
+  }
+  return entry;
+}
+
 /* The root of the model that NODE (a scalar) names, or NULL and an error; *RET_NAME its name. */
 static const ZsNode *
 find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
@@ -64,8 +86,11 @@ find_base (ZsReader *reader, const ZsNode *node, const char **ret_name)
   g_autoptr (GError) error = NULL;
   bool is_folder =
       g_file_test (path, G_FILE_TEST_IS_DIR) && g_file_test (inside, G_FILE_TEST_EXISTS);
+  bool is_file = is_folder || g_file_test (path, G_FILE_TEST_IS_REGULAR);
   const ZsCatalogueEntry *entry =
-      zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_MODELS, node->text, NULL, NULL, &error);
+      is_file ? zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_MODELS, node->text, NULL, NULL,
+                                   &error)
+              : find_model (reader, node, &error);
 
   if (entry != NULL && !(is_folder || g_file_test (path, G_FILE_TEST_IS_REGULAR))) {
     *ret_name = entry->name;

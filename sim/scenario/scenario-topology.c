@@ -33,7 +33,9 @@ read_fabric (ZsReader *reader, const ZsNode *node)
   }
   if (node->kind == ZS_NODE_SCALAR && !g_str_has_suffix (node->text, ".txt")
       && !g_str_has_suffix (node->text, ".xml")) {
-    cluster->fabric = node->text;
+    g_autofree char *lower = g_ascii_strdown (node->text, -1); /* names are in lower case */
+
+    cluster->fabric = zs_document_flag (reader->document, "", lower)->text;
     return true;
   }
   if (node->kind == ZS_NODE_SCALAR) { /* `--fabric topo.txt` is short for {topo: topo.txt} */
@@ -134,7 +136,9 @@ read_network (ZsReader *reader, const ZsNode *node)
     return cluster->has_network;
   }
   if (node != NULL) {
-    cluster->has_network = zs_network_load (models, node->text, &cluster->network, &error);
+    g_autofree char *lower = g_ascii_strdown (node->text, -1);
+
+    cluster->has_network = zs_network_load (models, lower, &cluster->network, &error);
     return cluster->has_network || zs_node_fail (node, reader->errors, "%s", error->message);
   }
   if (cluster->n_nodes == 1 || strcmp (cluster->fabric, "ideal") == 0)

@@ -261,6 +261,21 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
   return true;
 }
 
+/* The newest releases that were read or measured, and the oldest from which differences are known. */
+static void
+note_version (ZsReader *reader, const ZsNode *node, ZsVersion version, const char *software,
+              ZsVersion oldest, ZsVersion newest)
+{
+  bool is_new = version > newest + 999; /* a patch release of the newest changes nothing here */
+  g_autofree char *asked = zs_version_format (version);
+  g_autofree char *known = zs_version_format (is_new ? newest : oldest);
+
+  if (node != NULL && (is_new || version < oldest))
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "unknown-version", node,
+                  "%s %s is %s than any known here (%s): what is different in it is not simulated",
+                  software, asked, is_new ? "newer" : "older", known);
+}
+
 static void
 put_versions (ZsReader *reader, const Values *values, const ZsNode *const *given)
 {
@@ -278,6 +293,16 @@ put_versions (ZsReader *reader, const Values *values, const ZsNode *const *given
     zs_reader_default (reader, "training.framework_version", "zerosim", "0.19.5");
   zs_reader_default (reader, "training.torch_version", "zerosim", "2.11");
   zs_reader_default (reader, "training.transformers_version", "zerosim", "5.17");
+  if (deepspeed)
+    note_version (reader, given[FRAMEWORK_VERSION], values->framework_version, "DeepSpeed",
+                  ZS_VERSION (0, 7, 0), ZS_VERSION (0, 19, 6));
+  note_version (reader, given[TORCH_VERSION], values->torch_version, "PyTorch",
+                ZS_VERSION (2, 0, 0), ZS_VERSION (2, 11, 0));
+  note_version (reader, given[TRANSFORMERS_VERSION], values->transformers_version, "transformers",
+                ZS_VERSION (4, 31, 0), ZS_VERSION (5, 17, 0));
+  note_version (reader, zs_reader_find (reader, "cluster.nccl_version"),
+                versions->of[ZS_SOFTWARE_NCCL], "NCCL", ZS_VERSION (2, 14, 0),
+                ZS_VERSION (2, 30, 0));
   if (versions->of[ZS_SOFTWARE_NCCL] == 0) {
     versions->of[ZS_SOFTWARE_NCCL] = zs_nccl_of_torch (versions->of[ZS_SOFTWARE_TORCH]);
     g_autofree char *text = zs_version_format (versions->of[ZS_SOFTWARE_NCCL]);
@@ -484,6 +509,9 @@ zs_reader_training (ZsReader *reader)
     step->sequence = MIN (2048, MAX (1, training->shape.max_position));
     zs_reader_default (reader, "training.sequence_length", "zerosim", "%" G_GINT64_FORMAT,
                        step->sequence);
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-sequence", NULL,
+                  "no sequence length is given; %" G_GINT64_FORMAT " tokens are taken (`--seq`)",
+                  step->sequence);
   } else if (training->shape.max_position > 0 && step->sequence > training->shape.max_position) {
     zs_notes_add (reader->notes, ZS_NOTE_RISKY, "long-sequence", given[SEQUENCE],
                   "%" G_GINT64_FORMAT " tokens are more than the %" G_GINT64_FORMAT

@@ -181,14 +181,33 @@ read_document (const char *path, ZsDocument *document, const ZsScenarioFlags *fl
   return reader.scenario;
 }
 
+/* The scenario that comes with the program and is called PATH, unless PATH is a file. */
+static const ZsCatalogueEntry *
+find_shipped (const char *path, ZsCatalogue *catalogue)
+{
+  if (strchr (path, '/') != NULL || strchr (path, '.') != NULL || strcmp (path, "-") == 0
+      || g_file_test (path, G_FILE_TEST_EXISTS))
+    return NULL;
+  return zs_catalogue_find (catalogue, ZS_CATALOGUE_SCENARIOS, path, NULL, NULL, NULL);
+}
+
 ZsScenario *
 zs_scenario_load (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
                   ZsCatalogue *catalogue, ZsErrors *errors)
 {
   g_autoptr (ZsNotes) notes = zs_notes_new ();
-  ZsDocument *document = zs_reader_load (path, notes, errors);
+  ZsScenarioFlags all = flags != NULL ? *flags : (ZsScenarioFlags){ 0 };
+  ZsForeign foreign;
+  const ZsCatalogueEntry *shipped = find_shipped (path, catalogue);
+  const char *file = shipped != NULL ? shipped->path : path;
+  ZsDocument *document = zs_reader_load (file, notes, &foreign, errors);
+
+  if (foreign == ZS_FOREIGN_ACCELERATE && all.accelerate == NULL)
+    all.accelerate = file;
+  if (foreign == ZS_FOREIGN_TRAINING_ARGS && all.training_args == NULL)
+    all.training_args = file;
   ZsScenario *scenario =
-      document != NULL ? read_document (path, document, flags, sets, catalogue, errors) : NULL;
+      document != NULL ? read_document (file, document, &all, sets, catalogue, errors) : NULL;
 
   if (scenario != NULL)
     for (int i = 0; i < zs_notes_count (notes); i++)
@@ -227,8 +246,17 @@ zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors)
 ZsDocument *
 zs_scenario_tree (const char *path, ZsErrors *errors)
 {
-  ZsDocument *document = zs_reader_load (path, NULL, errors);
+  ZsForeign foreign;
+  ZsDocument *document = zs_reader_load (path, NULL, &foreign, errors);
 
+  if (foreign != ZS_FOREIGN_NONE) {
+    zs_node_fail (zs_document_root (document), errors,
+                  "a scenario or a ds_config is wanted here, not %s: give that beside one",
+                  foreign == ZS_FOREIGN_ACCELERATE ? "an accelerate file (--accelerate)"
+                                                   : "TrainingArguments (--training-args)");
+    zs_document_free (document);
+    return NULL;
+  }
   if (document != NULL && !zs_scenario_tree_complete (document, zs_document_root (document), errors)) {
     zs_document_free (document);
     return NULL;

@@ -7,12 +7,25 @@
 
 /* Ten seconds or so of our time: some 1,000 micro-steps of LLaMA-7B under ZeRO-3 in three steps. */
 #define MAX_INSTRUCTIONS INT64_C (100000000)
+/* A layer's forward and backward are at least so many.  A run that cannot come to its end is still begun:
+ * an out of memory is found in its first micro-steps. */
+#define LEAST_OF_A_LAYER 50
+#define MAX_BEFORE_GIVING_UP INT64_C (3000000)
+
+static int64_t
+max_instructions (const ZsTraining *training)
+{
+  __int128 least = (__int128) training->n_steps * training->gradient_accumulation
+                   * training->shape.n_layers * LEAST_OF_A_LAYER;
+
+  return least > MAX_INSTRUCTIONS ? MAX_BEFORE_GIVING_UP : MAX_INSTRUCTIONS;
+}
 
 void
 zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_options)
 {
   zs_run_options_init (ret_options);
-  ret_options->max_instructions = MAX_INSTRUCTIONS;
+  ret_options->max_instructions = max_instructions (&scenario->training);
   ret_options->alloc_conf = scenario->alloc_conf;
   ret_options->memory_limit_bytes = scenario->memory_limit_bytes;
   ret_options->torch = scenario->cluster.versions.of[ZS_SOFTWARE_TORCH];

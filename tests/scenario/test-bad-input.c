@@ -66,9 +66,9 @@ static const Case CASES[] = {
   { ".yaml", GOOD_CLUSTER, 0, "1:1", "no model is named" },
   { ".yaml", "model: llama-7b\n", 0, "1:1", "no GPU is named" },
   /* other files in the place of a scenario */
-  { ".yaml", "distributed_type: DEEPSPEED\nnum_processes: 2\n", 0, "1:1", "--accelerate" },
+  { ".yaml", "distributed_type: TPU\nnum_processes: 2\n", 0, "1:19", "TPU is not simulated" },
   { ".json", "{\"model_type\": \"llama\", \"hidden_size\": 4096}", 0, "1:2", "--model" },
-  { ".json", "{\"output_dir\": \"x\", \"learning_rate\": 1e-5}", 0, "1:2", "--training-args" },
+  { ".json", "{\"output_dir\": \"x\", \"per_device_train_batch_size\": 0}", 0, "1:52", "must be 1 to" },
   { ".yaml", "name: s\nscenario: a.yaml\naxes: {stage: [2, 3]}\n", 0, "3:1", "zerosim sweep" },
   /* unknown words */
   { ".yaml", GOOD "trainig: {}\n", 0, "3:1", "did you mean 'training'" },
@@ -86,7 +86,7 @@ static const Case CASES[] = {
   { ".yaml", "model: {base: llama-7b, layer: 4}\n" GOOD_CLUSTER, 0, "1:25",
     "did you mean 'layers'" },
   { ".yaml", DS ("train_batch_size: 2, zero_optimization: {stgae: 3}"), 0, "3:65", "stage" },
-  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: pcie6}\n", 0, "2:30", "there are: " },
+  { ".yaml", "model: llama-7b\ncluster: {gpu: h100, fabric: pcie6}\n", 0, "2:30", "did you mean 'pcie'?" },
   { ".yaml", "model: llama-7b\ncluster: {gpu: rtx-4090, gpus_per_node: 2, fabric: nvlink}\n", 0,
     "2:52", "has no NVLink" },
   { ".yaml", "model: llama-7b\ncluster: {gpu: h100, nodes: 2, network: ib}\n", 0, "2:41",

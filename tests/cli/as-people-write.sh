@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What people type: names as they write them, files of other programs, slips; each with what is said.
+ZEROSIM_DATADIR=$top_srcdir; export ZEROSIM_DATADIR
+out=$(mktemp -d) || exit 99
+trap 'rm -rf "$out"' EXIT
+cd "$out" || exit 99
+cat >ds.json <<END
+{"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}, "train_micro_batch_size_per_gpu": "auto",
+ "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}, "gradient_accumulation_steps": "auto"}
+END
+cat >accelerate.yaml <<END
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+deepspeed_config: {gradient_accumulation_steps: 4, zero_stage: 3, offload_optimizer_device: cpu, offload_param_device: none}
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+END
+cat >fsdp.yaml <<END
+distributed_type: FSDP
+fsdp_config: {fsdp_sharding_strategy: FULL_SHARD, fsdp_offload_params: true}
+mixed_precision: bf16
+num_machines: 1
+num_processes: 4
+END
+cat >args.json <<END
+{"output_dir": "out", "per_device_train_batch_size": 2, "gradient_accumulation_steps": 8, "bf16": true,
+ "gradient_checkpointing": true, "deepspeed": "ds.json", "optim": "adamw_torch"}
+END
+ln -s target link
+cat >table <<'END'
+0|unsloth/Llama-3.2-1B-Instruct.* is|run ds.json --model unsloth/Llama-3.2-1B-Instruct --gpus 2xH100
+0|8 x h100|run ds.json --model llama-3.2-1b --gpus 8*H100
+0|8 x h100|run ds.json --model llama-3.2-1b --gpus H100:8
+0|4 x a100-sxm4-80gb|run ds.json --model llama-3.2-1b --gpus A100-80GBx4
+0|1 x rtx-4090|run ds.json --model llama-3.2-1b --gpus RTX4090
+0|micro-batch 1 x accumulation 1 x 1 rank,|run ds.json --model llama-3.2-1b --gpus 4090
+0|8 x a100-sxm4-40gb|run ds.json --model llama-3.2-1b --gpus p4d.24xlarge
+0|FITS|run ds.json --model llama-3.2-1b --gpus 2xH100 --fabric NVSwitch
+1|did you mean 'nvswitch'|run ds.json --model llama-3.2-1b --gpus 2xH100 --fabric nvswich
+1|zerosim list models. shows|run ds.json --model nomodel --gpus 2xH100
+0|LoRA r=16|run ds.json --model llama-3.2-1b --gpus 2xH100 --lora 16:all-linear
+0|ZeRO-3 with the optimizer on cpu, 2 nodes of 8|run accelerate.yaml --model llama-3.2-1b --gpus 8xH100
+0|FSDP with CPU offload, 4 x|run fsdp.yaml --model llama-3.2-1b --gpus 4xH100
+0|micro-batch 2 x accumulation 8 x 8 ranks, sequence 2048, checkpointing|run args.json --model llama-3.2-1b --gpus 8xH100
+1|accelerate.yaml:1:1: a scenario or a ds_config is wanted here|compare accelerate.yaml --vary stage=2,3
+0|llama-7b, ZeRO-3, 2 x|run zero3
+1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100
+1|ds.json:1:1: no GPU is named|run ds.json --model llama-7b
+2|SCENARIO is missing|run --model llama-7b
+2|one argument too many|run ds.json ds.json
+2|zerosim run ds.json|ds.json
+2|did you mean '--micro-batch'|run ds.json --microbatch 4
+2|--color must be auto|run ds.json --color maybe
+0|zerosim [0-9]|version
+0|sequence 512|run ds.json --model llama-3.2-1b --gpus 2xH100 --set seq_len=512
+0|accumulation 2|run ds.json --model llama-3.2-1b --gpus 2xH100 --set accumulation=2
+0|checkpointing, bf16|run ds.json --model llama-3.2-1b --gpus 2xH100 --set gradient_checkpointing=true
+0|FITS|run ds.json --model llama-3.2-1b --gpus 2xH100 --set NCCL_P2P_DISABLE=1
+0|DeepSpeed 0.14.4|run ds.json --model llama-3.2-1b --gpus 2xH100 --set deepspeed_version=0.14.4
+0|FITS|run ds.json --model llama-3.2-1b --gpus 2xH100 --set optimizer.type=Adam
+0|FITS|run ds.json --model llama-7b --gpus 2xH100 --set layers=2
+1|write {"device": "cpu"}|run ds.json --model llama-3.2-1b --gpus 2xH100 --set offload_optimizer=cpu
+1|write {"enabled": true}|run ds.json --model llama-3.2-1b --gpus 2xH100 --set bf16=true
+1|not nothing|run ds.json --model llama-3.2-1b --gpus 2xH100 --set stage=
+1|did you mean 'zero_optimization'|run ds.json --model llama-3.2-1b --gpus 2xH100 --set zero_optimisation.stage=2
+0|PyTorch 3.1.0 is newer than any known|run ds.json --model llama-3.2-1b --gpus 2xH100 --set torch_version=3.1
+0|2048 tokens are taken|run ds.json --model llama-3.2-1b --gpus 2xH100
+3|the run is too large|run ds.json --model llama-7b --gpus 2xH100 --accumulation 1000000
+1|standard output: |list gpus >/dev/full
+1|/dev/full: |run zero3 --trace /dev/full
+END
+echo "1..$(($(wc -l <table) + 2))"
+n=0
+while IFS='|' read -r status pattern command; do
+  n=$((n + 1))
+  case $command in
+    run*) full="$command --no-advice" ;;
+    *) full=$command ;;
+  esac
+  case $full in
+    *'>'*) $ZEROSIM ${full%% >*} >/dev/full 2>said; got=$? ;;
+    *) $ZEROSIM $full >said 2>&1; got=$? ;;
+  esac
+  # the text is wrapped: look at it as one line
+  if [ $got = "$status" ] && tr -s '\n ' '  ' <said | grep -Eq -- "$pattern"; then
+    echo "ok $n - $command"
+  else
+    echo "not ok $n - $command"
+    echo "# status $got, not $status, or no '$pattern' in:"
+    head -5 said | sed 's/^/# /'
+  fi
+done <table
+$ZEROSIM run zero3 --no-advice --trace link >/dev/null 2>&1
+[ -L link ] && [ -s target ] && echo "ok $((n + 1)) - what a link points to is written, not the link" \
+  || echo "not ok $((n + 1)) - what a link points to is written, not the link"
+mkfifo pipe
+cat pipe >read & $ZEROSIM run zero3 --no-advice --trace pipe >/dev/null 2>&1
+wait
+[ -p pipe ] && grep -q traceEvents read && echo "ok $((n + 2)) - a pipe is written to, not replaced" \
+  || echo "not ok $((n + 2)) - a pipe is written to, not replaced"
