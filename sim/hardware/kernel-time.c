@@ -109,13 +109,14 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
   [ZS_KERNEL_EMBEDDING]          = { 0.60, KERNEL_FIXED },
   [ZS_KERNEL_EMBEDDING_BACKWARD] = { 0.60, 17.0 },
   [ZS_KERNEL_ADAM_FUSED]         = { 0.72, 20.0 },           /* fp32: 3.46 TB/s; several launches */
-  [ZS_KERNEL_ADAM_FOREACH]       = { 0.266, 20.0 },          /* 1.276 TB/s on 28 B per parameter */
+  [ZS_KERNEL_ADAM_FOREACH]       = { 0.76, 20.0 },           /* fp32: 22 ps for 20 operands of 4 bytes */
   [ZS_KERNEL_NORM]               = { 0.89, KERNEL_FIXED },   /* 4.3 TB/s */
   [ZS_KERNEL_TINY]               = { 0.88, KERNEL_FIXED },
 };
 #define SOFTMAX_BACK_FRACTION  0.60   /* three operands of 4 bytes: 2.8-3.0 TB/s */
 #define FILL_WIDE_FRACTION     0.96   /* fp32: 4.6-4.7 TB/s */
 #define ADAM_NARROW_FRACTION   0.56   /* 16-bit parameters and states: 2.65-2.79 TB/s */
+#define FOREACH_NARROW_FRACTION 0.63  /* 13.2 ps for 20 operands of 2 bytes */
 
 /* Kernels that load one element at a time and compute its address are bound by instructions: ps per
  * element on the H200 (132 SMs at 1.98 GHz). */
@@ -277,6 +278,8 @@ traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
     fraction = FILL_WIDE_FRACTION;
   else if (kernel->kind == ZS_KERNEL_ADAM_FUSED && kernel->element_bytes == 2)
     fraction = ADAM_NARROW_FRACTION;
+  else if (kernel->kind == ZS_KERNEL_ADAM_FOREACH && kernel->element_bytes == 2)
+    fraction = FOREACH_NARROW_FRACTION;
   double bandwidth = (double) gpu->memory_rate * memory_scale (gpu);
   double traffic = (double) kernel->bytes / (bandwidth * (fraction > 0 ? fraction : 0.5));
 

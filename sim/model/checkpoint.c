@@ -53,9 +53,10 @@ recompute (ZsEmitter *e, ZsLayer *layer, bool stop)
   e->mask = stop ? layer->frame_mask : e->graph_mask;
   e->n_saved = 0;
   ZsTensor result = zs_layer_forward (e, layer, layer->input, stop);
-  zs_plan_host (e->plan, ZS_HOST_CHECKPOINT, 1);
+  /* each saved tensor passes a hook when it is packed again and one when backward asks for it */
+  zs_plan_host (e->plan, ZS_HOST_CHECKPOINT, 2);
   if (stop)
-    zs_plan_host (e->plan, ZS_HOST_SAVED_TENSOR, e->n_saved);
+    zs_plan_host (e->plan, ZS_HOST_SAVED_TENSOR, 2 * e->n_saved);
   zs_end_autocast (e);
   e->cos = e->sin = e->mask = ZS_NO_TENSOR;
   e->recompute = false;

@@ -200,7 +200,7 @@ adam_on_gpu (Zero3 *zero, ZsPlan *plan, Zero3SubGroup *group, ZsDsOptimizer opti
   ZsTensor temporary = zs_plan_alloc (plan, n * b, ZS_CATEGORY_STEP);
 
   zs_torch_launch (plan, ZS_KERNEL_ADAM_FOREACH, ZS_WORK_OPTIMIZER, n, (int) b,
-                   n * (3 * b + 4 * state), "adam");
+                   n * (6 * b + 14 * state), "adam");
   zs_plan_unref (plan, temporary);
 }
 

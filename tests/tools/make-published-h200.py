@@ -166,6 +166,35 @@ def measured(row, source):
     return lines
 
 
+def whole_steps():
+    """micro_e2e.csv: steps of plain PyTorch on one GPU, as cases of their own: times only."""
+    models = {"llama1b": "llama-3.2-1b", "llama7b": "llama-7b"}
+    n = 0
+    os.makedirs(OUT + "-times", exist_ok=True)
+    with open("tests/data/h200/micro_e2e.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            name = "%s-b%s-s%s-%s" % (row["model"], row["B"], row["S"], row["ckpt"])
+            lines = ["# Written by tests/tools/make-published-h200.py from micro_e2e.csv.", 'name: "%s"' % name,
+                     "description: h200-times", "model: %s" % models[row["model"]], "cluster:",
+                     "  gpu: h200-sxm-141gb", "  gpus_per_node: 1", "  nodes: 1", "  fabric: ideal",
+                     "  host: {cpu: intel, cores: 16, speed: 1.0}", "training:", "  framework: single",
+                     '  torch_version: "2.11"', '  transformers_version: "5.17"', "  micro_batch: %s" % row["B"],
+                     "  sequence_length: %s" % row["S"], "  dtype: bf16", "  attention: sdpa",
+                     "  checkpointing: %s" % ("none" if row["ckpt"] == "none" else "full")]
+            if row["ckpt"] != "none":
+                lines.append("  reentrant: false")
+            lines += ["  optimizer: {name: adamw, implementation: fused}", "  gradient_clipping: 0",
+                      "  synchronize_phases: true", "  steps: 3", "measured:", "  phases:"]
+            for short, phase in (("fwd", "forward"), ("bwd", "backward"), ("step", "optimizer")):
+                lines.append("    - {step: 3, phase: %s, %stime: %s ms}"
+                             % (phase, "" if short == "step" else "micro_step: 0, ", row[short + "_ms"]))
+            lines.append("  source: one H200, micro_e2e.csv")
+            with open("%s-times/%s.yaml" % (OUT, name), "w") as out:
+                out.write("\n".join(lines) + "\n")
+            n += 1
+    return n
+
+
 def main():
     os.makedirs(OUT, exist_ok=True)
     written = set()
@@ -187,7 +216,7 @@ def main():
     for old in os.listdir(OUT):
         if old.endswith(".yaml") and old not in written:
             os.remove(os.path.join(OUT, old))
-    print("%d cases" % len(written))
+    print("%d cases, %d whole steps" % (len(written), whole_steps()))
 
 
 if __name__ == "__main__":
