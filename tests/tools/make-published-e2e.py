@@ -88,7 +88,7 @@ def cluster(row, roomy):
     lines = ["cluster:", "  gpu: %s" % gpu, "  gpus_per_node: %d" % per_node, "  nodes: %d" % nodes,
              "  fabric: %s" % (FABRICS[gpu] if per_node * nodes > 1 else "ideal")]
     if roomy:   # only time is asked for
-        lines.append("  gpu_memory: 1000 GiB")
+        lines.append("  gpu_memory: 400 GiB")
     if nodes > 1:
         lines.append("  network: %s" % next(n for text, n in NETWORKS if text in row["interconnect"]))
     return lines, per_node * nodes
