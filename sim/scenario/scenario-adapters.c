@@ -100,7 +100,8 @@ bool
 zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
-    bool reshard, hybrid, cpu_offload, limit_all_gathers, use_orig_params, state_dict_offload;
+    bool reshard, reshard_root, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
+      state_dict_offload;
     int storage, compute, reduce, prefetch;
   } Fsdp;
   static const char *const prefetches[] = { "none",        "backward_post", "backward_pre",
@@ -118,6 +119,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
       .word_values = ZS_DTYPE_VALUES, .help = "of the shards and the optimizer" },
     { ZS_FIELD ("hybrid", BOOL, Fsdp, hybrid) },
     { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
+    { ZS_FIELD ("reshard_root", BOOL, Fsdp, reshard_root),
+      .help = "FSDP2: false where fully_shard () is told nothing about resharding" },
     { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
       .word_values = prefetch_values },
     { ZS_FIELD ("use_orig_params", BOOL, Fsdp, use_orig_params),
@@ -130,6 +133,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
   bool first = training->framework == ZS_FRAMEWORK_FSDP1;
   int compute = (int)training->step.dtype;
   Fsdp value = { .reshard = true,
+                 .reshard_root = true,
                  .limit_all_gathers = true,
                  .prefetch = 1,
                  .use_orig_params = true,
@@ -156,6 +160,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     .node_ranks = reader->scenario->cluster.gpus_per_node,
     .gradient_accumulation = training->gradient_accumulation,
     .reshard_after_forward = value.reshard,
+    .keep_root = !value.reshard_root,
     .hybrid = value.hybrid,
     .parameter_dtype = (ZsDtype)value.storage,
     .compute_dtype = (ZsDtype)value.compute,

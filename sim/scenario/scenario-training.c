@@ -7,13 +7,13 @@
 #include "sim/scenario/scenario-internal.h"
 
 typedef struct {
-  int framework, dtype, attention;
+  int framework, dtype, attention, sdpa_backend;
   ZsVersion framework_version, torch_version, transformers_version;
   const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
-  bool fused_operators, reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, synchronize,
+  bool fused_operators, reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, new_inputs, synchronize,
     hugging_face, save;
   const char *alloc_conf;
 } Values;
@@ -22,7 +22,8 @@ typedef struct {
 enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSPEED, MICRO_BATCH,
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
-       STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS, SAVE, N_FIELDS };
+       STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
+       SAVE, SDPA_BACKEND, NEW_INPUTS, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -32,6 +33,11 @@ static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", 
 static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", "flash_attention_2", NULL };
 static const int ATTENTION_VALUES[] = { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH,
                                         ATTENTION_FLASH_2 };
+
+/* torch.nn.attention.sdpa_kernel () */
+static const char *const SDPA_BACKENDS[] = { "cudnn", "flash", "efficient", "math", NULL };
+static const int SDPA_VALUES[] = { ZS_ATTENTION_CUDNN, ZS_ATTENTION_FLASH, ZS_ATTENTION_EFFICIENT,
+                                   ZS_ATTENTION_MATH };
 
 static const ZsField FIELDS[N_FIELDS] = {
   [FRAMEWORK] = { ZS_FIELD ("framework", WORD, Values, framework), .words = FRAMEWORKS },
@@ -79,6 +85,10 @@ static const ZsField FIELDS[N_FIELDS] = {
                                 "only: bytes stay those of the eager operators)" },
   [KEEP_OUTPUTS] = { ZS_FIELD ("keep_outputs", BOOL, Values, keep_outputs),
                      .help = "the training loop holds the model's outputs during backward" },
+  [SDPA_BACKEND] = { ZS_FIELD ("sdpa_backend", WORD, Values, sdpa_backend), .words = SDPA_BACKENDS,
+                     .word_values = SDPA_VALUES, .help = "what sdpa_kernel () allows" },
+  [NEW_INPUTS] = { ZS_FIELD ("new_inputs", BOOL, Values, new_inputs),
+                   .help = "each micro-step makes its token ids; else one batch is held" },
   [SYNCHRONIZE] = { ZS_FIELD ("synchronize_phases", BOOL, Values, synchronize),
                     .help = "the GPU is drained around each phase, as by a profiler" },
   [HUGGING_FACE] = { ZS_FIELD ("hugging_face", BOOL, Values, hugging_face),
@@ -380,7 +390,9 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
   /* PyTorch's own flash kernel is FlashAttention-2 from 2.2 on; the flash-attn package's since 2023 */
   step->flash_1 = kind != ATTENTION_FLASH_2 && step->attention == ZS_ATTENTION_FLASH
                   && step->versions.of[ZS_SOFTWARE_TORCH] < ZS_VERSION (2, 2, 0);
-  if (kind == ATTENTION_SDPA)
+  if (kind == ATTENTION_SDPA && given[SDPA_BACKEND] != NULL)
+    step->attention = (ZsAttention)values->sdpa_backend;
+  else if (kind == ATTENTION_SDPA)
     zs_settings_put (reader->settings, "training.attention.backend", ZS_SETTING_DERIVED,
                      "GPU, PyTorch and mask", "%s", names[step->attention]);
 }
@@ -470,6 +482,7 @@ zs_reader_training (ZsReader *reader)
     .dtype = given[DTYPE] != NULL ? (ZsDtype)values.dtype : usual_dtype (reader, NULL),
     .attention_mask = values.attention_mask,
     .keep_outputs = values.keep_outputs,
+    .new_inputs = values.new_inputs,
     .fused_operators = values.fused_operators,
     .autocast = values.autocast,
     .load_in_4bit = values.load_in_4bit,
