@@ -11,6 +11,7 @@ int zs_command_run (const ZsOptions *options, char **arguments);
 int zs_command_list (const ZsOptions *options, char **arguments);
 int zs_command_show (const ZsOptions *options, char **arguments);
 int zs_command_topology (const ZsOptions *options, char **arguments);
+int zs_command_calibrate (const ZsOptions *options, char **arguments);
 int zs_command_collective (const ZsOptions *options, char **arguments);
 int zs_command_validate (const ZsOptions *options, char **arguments);
 int zs_command_check (const ZsOptions *options, char **arguments);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 bin_PROGRAMS += zerosim
 zerosim_SOURCES = \
+  sim/cli/command-calibrate.c \
   sim/cli/command-catalogue.c \
   sim/cli/command-check.c \
   sim/cli/command-collective.c \

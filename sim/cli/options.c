@@ -20,7 +20,7 @@ typedef struct {
 
 #define FIELD(member) offsetof (ZsOptions, member)
 #define SCENARIO ZS_OPTIONS_SCENARIO
-#define MACHINE  ZS_OPTIONS_COLLECTIVE
+#define MACHINE  ZS_OPTIONS_MACHINE
 #define STRING   G_OPTION_ARG_STRING
 
 static const Option OPTIONS[] = {
@@ -81,7 +81,7 @@ static const Option OPTIONS[] = {
   { "world", "N", ZS_OPTIONS_CHECK, G_OPTION_ARG_INT64, FIELD (world), "ranks of the job" },
   { "fix", NULL, ZS_OPTIONS_CHECK, G_OPTION_ARG_NONE, FIELD (fix), "write a corrected file beside it" },
   { "sarif", NULL, ZS_OPTIONS_CHECK, G_OPTION_ARG_NONE, FIELD (sarif), "print SARIF" },
-  { "cluster", "FILE", ZS_OPTIONS_COLLECTIVE, STRING, FIELD (cluster),
+  { "cluster", "FILE", MACHINE, STRING, FIELD (cluster),
     "a YAML file with the cluster: block of a scenario" },
   { "sizes", "LIST", ZS_OPTIONS_COLLECTIVE, STRING, FIELD (sizes),
     "8:8G:2 (from:to:factor) or 1M,16M,256M" },

@@ -25,6 +25,7 @@ enum {
   ZS_OPTIONS_EXPLAIN  = 1 << 12,
   ZS_OPTIONS_SERVE    = 1 << 13,
   ZS_OPTIONS_TOPOLOGY = 1 << 14,  /* --plot */
+  ZS_OPTIONS_MACHINE  = 1 << 15,  /* --cluster, --gpus, --fabric ... */
 };
 
 typedef struct {

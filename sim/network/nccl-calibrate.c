@@ -82,6 +82,14 @@ class_rate (const ZsComm *comm)
   return comm->class == ZS_CLASS_PCIE_P2P_SYS ? SYS_RATES[CLAMP (comm->generation, 3, 5) - 3] : 0;
 }
 
+double
+zs_nccl_pair_seconds (const ZsComm *comm, ZsCollectiveKind kind)
+{
+  double rate = is_by_links (comm) ? class_rate (comm) : 0;
+
+  return rate > 0 ? (kind == ZS_COLLECTIVE_ALL_TO_ALL ? (comm->n_ranks - 1.0) / comm->n_ranks : 1) / (rate * 1e9) : 0;
+}
+
 void
 zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
                    int64_t bytes, double *latency, double *transfer)
@@ -166,6 +174,16 @@ zs_nccl_calibrate (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
 
   *latency *= factor;
   *transfer *= factor;
+}
+
+double
+zs_nccl_own_factor (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protocol)
+{
+  const ZsLinkCalibration *own = &comm->topology->calibration;
+  bool nvls = algorithm == ZS_ALGORITHM_NVLS || algorithm == ZS_ALGORITHM_NVLS_TREE;
+  double factor = nvls ? own->collective_nvls : protocol == ZS_PROTOCOL_SIMPLE ? own->collective_simple : own->collective_ll;
+
+  return factor > 0 ? factor : 1;
 }
 
 double

@@ -208,8 +208,12 @@ zs_comm_free (ZsComm *comm)
   g_free (comm);
 }
 
-/* All-to-all and send/recv have no tuning model in NCCL: Simple over direct connections (LL for small
- * messages), as fast as the busiest link, at the share of it that kernels reach. */
+/* All-to-all and send/recv have no tuning model in NCCL.  Its schedule (2.30 enqueue.cc, p2p rounds): in round d rank r
+ * sends to r + d and receives from r - d, eight rounds to a batch of work that runs side by side; Simple over direct
+ * connections, LL for small messages.  So every link carries what its pairs exchange, and the whole is as fast as the
+ * busiest one, at the share of it that kernels reach; a batch costs a latency, and a peer in another node a turn of the
+ * proxy thread. */
+#define PROXY_TURN 9.0   /* us a remote peer: 8 and 32 A100 of 2 and 8 nodes, Slingshot 10, sockets 7 (nccl-tests) */
 static void
 choose_pairs (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoice *choice)
 {
@@ -229,13 +233,19 @@ choose_pairs (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoice
                    + (comm->n_nodes > 1 ? (double) comm->topology->network.extra_latency / 1e6 : 0);
   int peers = kind == ZS_COLLECTIVE_ALL_TO_ALL ? comm->n_ranks - 1 : 1;
 
+  int remote = comm->n_nodes < 2 ? 0 : kind == ZS_COLLECTIVE_ALL_TO_ALL ? comm->n_ranks - comm->n_ranks / comm->n_nodes : 1;
+
+  if (comm->topology->calibration.collective_latency > 0)
+    latency *= comm->topology->calibration.collective_latency;
   choice->channels = (int) CLAMP (bytes / 131072, 1, 2 * zs_nccl_compute_channels (&comm->input));
   if (comm->environment.max_p2p_channels > 0)
     choice->channels = MIN (choice->channels, comm->environment.max_p2p_channels);
   choice->threads = 512;
   /* further peers go out side by side: 8 to a round (2.30 enqueue.cc) */
-  choice->latency = zs_time_from_seconds (latency * (1 + (peers - 1) / 8) * 1e-6);
-  choice->transfer = zs_time_from_seconds ((double) bytes * set->seconds_per_byte / efficiency);
+  choice->latency = zs_time_from_seconds ((latency * (1 + (peers - 1) / 8) + PROXY_TURN * remote) * 1e-6);
+  choice->transfer = zs_time_from_seconds (fmax (1, zs_nccl_own_factor (comm, choice->algorithm, choice->protocol))
+                                           * fmax ((double) bytes * set->seconds_per_byte / efficiency,
+                                                   (double) bytes * zs_nccl_pair_seconds (comm, kind)));
   choice->model_time = choice->latency + choice->transfer;
   choice->loads = set->loads;
   choice->n_loads = set->n;
@@ -297,8 +307,12 @@ zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoi
     transfer *= few_channels_factor (comm, choice.algorithm);
   if (comm->calibrated) {
     zs_nccl_calibrate (comm, kind, choice.algorithm, choice.protocol, bytes, &latency, &transfer);
-    /* never faster than its links */
-    transfer = fmax (transfer, (double) bytes * set->seconds_per_byte * 1e6);
+    double own = zs_nccl_own_factor (comm, choice.algorithm, choice.protocol);
+
+    if (comm->topology->calibration.collective_latency > 0)
+      latency *= comm->topology->calibration.collective_latency;
+    /* never faster than its links, unless they were measured to be */
+    transfer = fmax (transfer * own, (double) bytes * set->seconds_per_byte * 1e6);
   }
   zs_nccl_launch (&comm->input, choice.algorithm, choice.protocol, bytes, &choice.channels, &choice.threads);
   choice.latency = zs_time_from_seconds (latency * 1e-6);

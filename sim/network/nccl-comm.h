@@ -63,7 +63,11 @@ void zs_nccl_calibrate (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm a
  * costs beyond NCCL's model. */
 void zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
                         int64_t bytes, double *latency, double *transfer);
+/* What was measured of this machine, for a protocol: factor on the transfer. */
+double zs_nccl_own_factor (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protocol);
 /* Row of the measured factors that serves it; -1: none, the person gave the rate. */
 int  zs_nccl_factor_row (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protocol);
+/* Seconds per byte of all-to-all and send/recv where the class of links is slower than its links say; 0: it is not. */
+double zs_nccl_pair_seconds (const ZsComm *comm, ZsCollectiveKind kind);
 ZsLinkClass zs_nccl_class (const ZsComm *comm);
 const char *zs_nccl_class_name (ZsLinkClass class);

@@ -282,8 +282,13 @@ make_set (ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape)
   GArray *loads = g_array_new (FALSE, FALSE, sizeof (ZsLoad));
   bool rooted = kind == ZS_COLLECTIVE_BROADCAST || kind == ZS_COLLECTIVE_REDUCE;
   g_autofree double *weights = weigh (comm, kind, shape, false);
-  double scale = 1;
+  /* links that were measured to be faster than known carry less of it */
+  double scale = fmin (1, zs_nccl_own_factor (comm, shape == ZS_SHAPE_NVLS ? ZS_ALGORITHM_NVLS : ZS_ALGORITHM_RING,
+                                              ZS_PROTOCOL_SIMPLE));
 
+  for (int i = 0; i < topology->n_links * comm->n_shapes; i++)
+    weights[i] *= scale;
+  scale = 1;
   for (int i = 0; i < comm->n_nodes; i++)
     for (int l = 0; l < topology->n_links; l++)
       set->seconds_per_byte = fmax (set->seconds_per_byte, weights[comm->shape_of[i] * topology->n_links + l]

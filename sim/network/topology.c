@@ -4,6 +4,7 @@
 
 #include "sim/network/topology-build.h"
 
+#include <math.h>
 #include <string.h>
 
 ZsTopology *
@@ -350,6 +351,29 @@ note_bad_places (ZsTopology *topology)
   }
 }
 
+static double
+factor_or_one (double factor)
+{
+  return factor > 0 ? factor : 1;
+}
+
+/* Links between the host and GPUs, at the rates that were measured. */
+static void
+calibrate_host_links (ZsTopology *topology, const ZsLinkCalibration *calibration)
+{
+  double to_gpu = factor_or_one (calibration->to_gpu), to_host = factor_or_one (calibration->to_host);
+
+  for (int l = 0; l < topology->n_links; l++) {
+    ZsLink *link = &topology->links[l];
+    bool wire = link->kind == ZS_LINK_PCIE || link->kind == ZS_LINK_C2C;
+    double factor = link->kind == ZS_LINK_DUPLEX ? sqrt (to_gpu * to_host)
+                    : !wire                      ? 1
+                    : is_upper (topology, link->from, link->to) ? to_gpu : to_host;
+
+    link->rate = (ZsRate) llrint ((double) link->rate * factor);
+  }
+}
+
 void
 zs_topology_finish (ZsTopology *topology, const ZsTopologyOptions *options)
 {
@@ -386,6 +410,8 @@ zs_topology_finish (ZsTopology *topology, const ZsTopologyOptions *options)
       add_capacity (topology, link.from, ZS_LINK_DUPLEX, INT64_C (350000000000));
   }
   topology->shm_rate = options->shm_rate;
+  topology->calibration = options->calibration;
+  calibrate_host_links (topology, &options->calibration);
   note_bad_places (topology);
 }
 

@@ -98,6 +98,14 @@ typedef struct {
   ZsOrigin      origin;
 } ZsNetwork;
 
+/* What was measured of this very machine (`zerosim calibrate`), as factors on what the model says; 0 or 1: as
+ * the model says. */
+typedef struct {
+  double collective_latency;
+  double collective_ll, collective_simple, collective_nvls;   /* the transfer of a collective, by protocol */
+  double to_gpu, to_host;                                     /* rates between host and GPU */
+} ZsLinkCalibration;
+
 typedef struct {
   char     name[64];
   ZsPart  *parts;
@@ -112,6 +120,7 @@ typedef struct {
   bool     ideal;            /* bytes between GPUs take no time */
   bool     virtual_machine;  /* the tree is not known: every GPU sits on a CPU of its own for NCCL */
   ZsRate   shm_rate;         /* said by the user; 0 unknown */
+  ZsLinkCalibration calibration;
   int      n_nodes;
   ZsNetwork network;         /* where n_nodes > 1 */
   GPtrArray *warnings;       /* of char *: what was guessed, and GPUs that sit badly */
@@ -125,6 +134,7 @@ typedef struct {
   const ZsHost *host;        /* NULL: unknown */
   int          peer_access;  /* -1 as the GPU's driver, 0 no, 1 yes (patched driver) */
   ZsRate       shm_rate;     /* 0 unknown */
+  ZsLinkCalibration calibration;
 } ZsTopologyOptions;
 
 /* ---- life ---- */

@@ -87,7 +87,10 @@ resource_name (const void *self, int32_t resource, char *ret_name, size_t room)
 static ZsTime
 kernel_time (const void *self, const ZsKernel *kernel)
 {
-  return zs_kernel_time (((const ZsCluster *) self)->spec.gpu, kernel);
+  const ZsClusterSpec *spec = &((const ZsCluster *) self)->spec;
+  ZsTime time = zs_kernel_time (spec->gpu, kernel);
+
+  return spec->kernel_speed > 0 ? zs_time_from_seconds (zs_time_to_seconds (time) / spec->kernel_speed) : time;
 }
 
 static int64_t

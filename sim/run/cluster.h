@@ -17,6 +17,7 @@ typedef struct {
   int64_t           group_ranks;     /* of ZS_COMMUNICATOR_GROUP; 0: not used */
   bool              fp32;            /* training in fp32: whose peak MFU is a fraction of */
   bool              fp16;
+  double            kernel_speed;    /* of this machine's kernels against the model; 0: 1 */
 } ZsClusterSpec;
 
 /* Borrows what SPEC points to.  Fails where a communicator cannot be made (NCCL's environment). */

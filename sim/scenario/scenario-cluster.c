@@ -11,7 +11,7 @@ typedef struct {
   const char *gpu, *instance;
   int64_t gpu_memory;
   int gpus_per_node, nodes;
-  const ZsNode *fabric, *network, *host, *environment, *nvme;
+  const ZsNode *fabric, *network, *host, *environment, *nvme, *calibration;
   bool peer_access;
   ZsRate shm_rate;
   ZsVersion nccl_version;
@@ -19,7 +19,7 @@ typedef struct {
 
 /* clang-format off */
 enum { GPU, GPU_MEMORY, GPUS_PER_NODE, NODES, INSTANCE, FABRIC, NETWORK, PEER_ACCESS, SHM_RATE, HOST,
-       NCCL_VERSION, ENVIRONMENT, NVME, N_FIELDS };
+       NCCL_VERSION, ENVIRONMENT, NVME, CALIBRATION, N_FIELDS };
 /* clang-format on */
 
 static const ZsField FIELDS[N_FIELDS] = {
@@ -44,6 +44,8 @@ static const ZsField FIELDS[N_FIELDS] = {
   [ENVIRONMENT] = { ZS_FIELD ("environment", MAPPING, Values, environment),
                     .help = "variables that the job sets" },
   [NVME] = { ZS_FIELD ("nvme", MAPPING, Values, nvme) },
+  [CALIBRATION] = { ZS_FIELD ("calibration", MAPPING, Values, calibration),
+                    .help = "factors that zerosim calibrate fitted to this machine" },
 };
 
 void
@@ -298,6 +300,43 @@ read_environment (ZsReader *reader, const ZsNode *node)
   return ok;
 }
 
+/* Factors of this very machine on what the model says. */
+static bool
+read_calibration (ZsReader *reader, const ZsNode *node)
+{
+  typedef struct {
+    ZsLinkCalibration links;
+    double kernels, python;
+  } Factors;
+#define FACTOR(name, member, text)                                                                 \
+  { ZS_FIELD (name, NUMBER, Factors, member), .low = 0.05, .high = 20, .help = text }
+  static const ZsField fields[] = {
+    FACTOR ("collective_latency", links.collective_latency, "latency of collectives"),
+    FACTOR ("collective_ll", links.collective_ll, "transfer of collectives by LL and LL128"),
+    FACTOR ("collective_simple", links.collective_simple, "transfer of collectives by Simple"),
+    FACTOR ("collective_nvls", links.collective_nvls, "transfer of collectives by NVLS"),
+    FACTOR ("to_gpu", links.to_gpu, "rate from the host to a GPU"),
+    FACTOR ("to_host", links.to_host, "rate from a GPU to the host"),
+    FACTOR ("kernels", kernels, "speed of kernels"),
+    FACTOR ("python", python, "speed of the host process"),
+  };
+#undef FACTOR
+  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
+  Factors factors = { .python = 1 };
+  ZsClusterSettings *cluster = &reader->scenario->cluster;
+
+  if (node == NULL)
+    return true;
+  bool ok = zs_schema_read (node, "calibration", fields, G_N_ELEMENTS (fields), &factors, given,
+                            reader->errors);
+
+  zs_reader_record (reader, "cluster.calibration.", fields, G_N_ELEMENTS (fields), given);
+  cluster->calibration = factors.links;
+  cluster->kernel_speed = factors.kernels;
+  cluster->host.speed *= factors.python;
+  return ok;
+}
+
 bool
 zs_reader_cluster (ZsReader *reader)
 {
@@ -331,6 +370,7 @@ zs_reader_cluster (ZsReader *reader)
     zs_reader_default (reader, "cluster.peer_access", "the GPU's driver", "%s",
                        cluster->gpu.p2p_over_pcie ? "true" : "false");
   ok &= read_host (reader, values.host, values.nvme);
+  ok &= read_calibration (reader, values.calibration);
   return zs_reader_topology (reader, values.fabric, values.network, given[GPUS_PER_NODE] != NULL)
          && ok;
 }

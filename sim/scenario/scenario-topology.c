@@ -192,7 +192,8 @@ zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *networ
                                 .n_gpus = named || has_count ? cluster->gpus_per_node : 0,
                                 .host = &cluster->host,
                                 .peer_access = cluster->peer_access,
-                                .shm_rate = cluster->shm_rate };
+                                .shm_rate = cluster->shm_rate,
+                                .calibration = cluster->calibration };
 
   scenario->topology = named ? zs_topology_from_fabric (zs_catalogue_models (reader->catalogue),
                                                         cluster->fabric, &options, &error)

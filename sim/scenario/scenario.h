@@ -42,6 +42,8 @@ typedef struct {
   ZsNetwork    network;         /* between nodes */
   int          peer_access;     /* -1 as the GPU's driver, 0 no, 1 yes */
   ZsRate       shm_rate;        /* 0 unknown */
+  ZsLinkCalibration calibration;   /* what was measured of this very machine (`zerosim calibrate`) */
+  double       kernel_speed;    /* 0: as the model says */
   const char *const *environment;   /* "NAME=VALUE", NULL-terminated */
   ZsVersions   versions;
 } ZsClusterSettings;

@@ -48,6 +48,7 @@ zs_scenario_cluster (const ZsScenario *scenario, GError **error)
     .group_ranks = zs_training_group_ranks (&scenario->training),
     .fp32 = dtype == ZS_DTYPE_FP32,
     .fp16 = dtype == ZS_DTYPE_FP16,
+    .kernel_speed = cluster->kernel_speed,
   };
 
   return zs_cluster_new (&spec, error);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 CLI_TESTS = \
   tests/cli/as-people-write.sh \
+  tests/cli/calibrate.sh \
   tests/cli/collective.sh \
   tests/cli/consistent.sh \
   tests/cli/explain.sh \

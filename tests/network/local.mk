@@ -7,7 +7,8 @@ TESTS += tests/network/collectives-measured.sh tests/network/test-nccl-comm test
   tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
 EXTRA_DIST += tests/network/collectives-measured.sh tests/network/fit-collectives.py
 # Not a test: prints the table of published measurements (see collectives-measured.sh).
-tests_network_collectives_measured_SOURCES = tests/network/collectives-measured.c $(NETWORK_FIXTURES)
+MEASURED = tests/network/measured.c tests/network/measured.h $(NETWORK_FIXTURES)
+tests_network_collectives_measured_SOURCES = tests/network/collectives-measured.c $(MEASURED)
 tests_network_collectives_measured_LDADD = $(TEST_LIBS)
 tests_network_test_nccl_comm_SOURCES = tests/network/test-nccl-comm.c $(NETWORK_FIXTURES)
 tests_network_test_nccl_comm_LDADD = $(TEST_LIBS)
