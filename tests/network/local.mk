@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 NETWORK_FIXTURES = tests/network/fixtures.c tests/network/fixtures.h
 
-check_PROGRAMS += tests/network/collectives-measured tests/network/test-nccl-comm tests/network/test-nccl-log \
+check_PROGRAMS += tests/network/collectives-measured tests/network/test-contention tests/network/test-nccl-comm tests/network/test-nccl-log \
   tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
-TESTS += tests/network/collectives-measured.sh tests/network/test-nccl-comm tests/network/test-nccl-log \
+TESTS += tests/network/collectives-measured.sh tests/network/test-contention tests/network/test-nccl-comm tests/network/test-nccl-log \
   tests/network/test-nccl-search tests/network/test-nccl-tune tests/network/test-topology
 EXTRA_DIST += tests/network/collectives-measured.sh tests/network/fit-collectives.py
 # Not a test: prints the table of published measurements (see collectives-measured.sh).
@@ -20,3 +20,6 @@ tests_network_test_nccl_tune_SOURCES = tests/network/test-nccl-tune.c $(NETWORK_
 tests_network_test_nccl_tune_LDADD = $(TEST_LIBS)
 tests_network_test_topology_SOURCES = tests/network/test-topology.c $(NETWORK_FIXTURES)
 tests_network_test_topology_LDADD = $(TEST_LIBS)
+tests_network_test_contention_SOURCES = tests/network/test-contention.c tests/run/fixture.c tests/run/fixture.h \
+  $(NETWORK_FIXTURES)
+tests_network_test_contention_LDADD = $(TEST_LIBS)
