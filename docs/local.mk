@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The OPTIONS of the manual page come from the option table (docs/options.scd; a test holds it against
 # the program; `zerosim --print-options-manual` prints it).
-EXTRA_DIST += docs/zerosim.1.scd docs/options.scd
+EXTRA_DIST += docs/zerosim.1.scd docs/options.scd docs/links.md
 if HAVE_SCDOC
 man1_MANS += docs/zerosim.1
 CLEANFILES += docs/zerosim.1
