@@ -10,3 +10,11 @@ TESTS += tests/docs/cases.sh
 EXTRA_DIST += tests/docs/cases.sh tests/docs/cases.json docs/cases.md tests/tools/make-cases.py
 TESTS += tests/docs/commands.sh
 EXTRA_DIST += tests/docs/commands.sh tests/docs/commands.awk tests/docs/README.md
+
+# The pages that are written from running scenarios.
+pages: zerosim$(EXEEXT)
+	cd $(srcdir) && for page in folklore cases; do \
+	  ZEROSIM='$(abs_builddir)/zerosim$(EXEEXT)' ZEROSIM_DATADIR='$(abs_srcdir)' PYTHONDONTWRITEBYTECODE=1 \
+	  python3 tests/tools/make-$$page.py || exit 1; \
+	done
+.PHONY: pages

@@ -1,5 +1,7 @@
-/* test-baseline.c: LLaMA-7B on two A100-40G in seven modes of ZeRO, to the byte: the table that every other statement
- * about the program rests on.  SPDX-License-Identifier: MIT
+/* test-baseline.c: LLaMA-7B on two A100-40G in seven modes of ZeRO, to the byte.
+ * SPDX-License-Identifier: MIT
+ *
+ * The table that every other statement about the program rests on.
  *
  * The plan of a rank is read with requested bytes, by category: before the allocator's rounding.  Workspaces of
  * cuBLAS, token ids and rotary tables and scalars are not DeepSpeed's and are left out. */
@@ -36,11 +38,13 @@ typedef struct {
   int64_t cached;          /* pinned blocks that nobody uses any more */
 } Mode;
 
-/* Of stage 2: gradients of the own tensors (the one shared with rank 1 whole), flat in bf16, flat in fp32.  Of stage 3: a
- * sub-group's gradients in bf16 and in fp32, without the norms, which are let go meanwhile.  With 0.14.4 the embedding is gathered until the step.  Parameters on the
- * CPU: the norms' shards are copied before they are gathered. */
+/* Steps.  Stage 2: gradients of the own tensors (the one shared with rank 1 whole), flat in bf16, flat in
+ * fp32.  Stage 3: a sub-group's gradients in bf16 and in fp32, without the norms, which are let go
+ * meanwhile.  With 0.14.4 the embedding is gathered until the step.  Parameters on the CPU: the norms'
+ * shards are copied before they are gathered. */
 
-/* Pinned blocks are rounded to powers of two; sub-groups of 1,001,426,944, 2 x 1,003,528,192 and 360,724,480. */
+/* Pinned blocks are rounded up to powers of two; the sub-groups have 1,001,426,944, twice 1,003,528,192
+ * and 360,724,480 elements. */
 #define GIB (INT64_C (1) << 30)
 #define Z2_HOST (8 * P + 2 * P + 2 * LARGEST)
 #define Z2_HOST_ROUNDED (2 * 16 * GIB + 8 * GIB + GIB / 4)
