@@ -78,7 +78,9 @@ class Timeline {
     const compute = this.rows.findIndex ((row) => row.track && row.track.track === TRACK_STREAM);
     if (at >= 0 && compute >= 0)
       this.rows.splice (compute + 1, 0, this.rows.splice (at, 1)[0]);
-    for (const flow of step.flows.slice (0, MAX_LINK_ROWS)) {
+    /* a few bytes (a loss that Python reads) are no row */
+    const most = step.flows.reduce ((bytes, flow) => Math.max (bytes, flow.bytes), 0);
+    for (const flow of step.flows.filter ((f) => f.bytes >= most / 1000).slice (0, MAX_LINK_ROWS)) {
       const more = flow.names.length > 1 ? ` (${flow.names.length} alike)` : "";
       this.rows.push ({ kind: "link", label: flow.names[0] + more, height: 22, flow: flow });
     }
@@ -190,11 +192,11 @@ class Timeline {
   /* Spans of less than a pixel are drawn once a pixel, so 100,000 are as fast as 1,000. */
   drawSpans (row) {
     const draw = this.context, track = row.track, y = row.top + 1, h = row.height - 2;
-    let last = -1;
+    let last = -1, drawn = -1;     /* pixels, and the time until which they are taken */
     for (let i = Math.max (0, lastAt (track.start, this.view.from) - 1); i < track.n; i++) {
       if (track.start[i] > this.view.to)
         break;
-      if (track.end[i] < this.view.from)
+      if (track.end[i] < this.view.from || track.end[i] < drawn)
         continue;
       let x = this.x (track.start[i]), w = this.x (track.end[i]) - x;
       if (w < 0.7) {
@@ -203,6 +205,7 @@ class Timeline {
         w = 0.8;
       }
       last = x + w;
+      drawn = this.when (last + 0.4);
       draw.globalAlpha = track.track >= TRACK_STREAM && track.track < TRACK_COPY_IN && track.layer[i] % 2 === 1 ? 0.72 : 1;
       draw.fillStyle = this.color (track, i);
       draw.fillRect (x, y, w > 3 ? w - 0.6 : w, h);
@@ -233,22 +236,29 @@ class Timeline {
     return track.layer[i] >= 0 ? `${text} · layer ${track.layer[i]}` : text;
   }
 
+  /* Per pixel what crossed on average, of what could. */
   drawLink (row) {
     const draw = this.context, flow = row.flow, bottom = row.top + row.height;
-    draw.fillStyle = tone (CAUSES[1].color);
-    let i = Math.max (0, lastAt (flow.when, this.view.from));
-    let pixel = -1, most = 0;
-    for (; i < flow.n && flow.when[i] < this.view.to; i++) {
-      const x = this.x (flow.when[i]), end = i + 1 < flow.n ? this.x (flow.when[i + 1]) : this.width;
-      const h = Math.min (1, flow.rates[i] / flow.rate) * row.height;
-      if (end - x < 0.5) {          /* keep the highest of a pixel */
-        most = Math.floor (x) === pixel ? Math.max (most, h) : h;
-        pixel = Math.floor (x);
-        draw.fillRect (x, bottom - most, 0.6, most);
+    const columns = Math.max (1, Math.floor (this.width - LABELS - 8)), sums = new Float64Array (columns + 1);
+    const scale = columns / (this.view.to - this.view.from);
+    for (let i = Math.max (0, lastAt (flow.when, this.view.from)); i < flow.n && flow.when[i] < this.view.to; i++) {
+      if (flow.rates[i] === 0)
         continue;
+      const end = i + 1 < flow.n ? flow.when[i + 1] : this.step.time, part = Math.min (1, flow.rates[i] / flow.rate);
+      let from = Math.max (0, (flow.when[i] - this.view.from) * scale);
+      const to = Math.min (columns, (end - this.view.from) * scale);
+      while (from < to) {
+        const next = Math.min (to, Math.floor (from) + 1);
+        sums[Math.floor (from)] += part * (next - from);
+        from = next;
       }
-      draw.fillRect (x, bottom - h, Math.max (0.6, end - x), h);
     }
+    draw.fillStyle = tone (CAUSES[1].color);
+    for (let c = 0, first = 0; c <= columns; c++)
+      if (c === columns || Math.abs (sums[c] - sums[first]) > 0.02) {
+        draw.fillRect (LABELS + first, bottom - sums[first] * row.height, c - first, sums[first] * row.height);
+        first = c;
+      }
   }
 
   /* Allocated bytes by holder, stacked; reserved as a line; per pixel the moment with the most. */

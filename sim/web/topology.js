@@ -23,7 +23,9 @@ function drawTopology (scenario) {
     row.sort ((a, b) => a.order - b.order);
     row.forEach ((p, k) => { places[p.i] = { x: (k + 0.5) / row.length * width, y: 30 + r * 92, w: Math.min (96, width / row.length - 6) }; });
   });
-  const height = 30 + rows.length * 92 - 50, lines = [], boxes = [];
+  const low = topology.links.some ((l) => places[l.from] !== undefined && places[l.to] !== undefined && l.from !== l.to
+    && places[l.from].y === places[l.to].y && rows[rows.length - 1].some ((p) => p.i === l.from));
+  const height = 30 + rows.length * 92 - (low ? 0 : 50), lines = [], boxes = [];
   topology.links.forEach ((link) => {
     const a = places[link.from], b = places[link.to];
     if (link.from === link.to || a === undefined || b === undefined)
