@@ -18,3 +18,4 @@ int zs_command_check (const ZsOptions *options, char **arguments);
 int zs_command_replay (const ZsOptions *options, char **arguments);
 int zs_command_sweep (const ZsOptions *options, char **arguments);
 int zs_command_compare (const ZsOptions *options, char **arguments);
+int zs_command_advise (const ZsOptions *options, char **arguments);

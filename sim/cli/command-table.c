@@ -29,6 +29,8 @@ const ZsCommand ZS_COMMANDS[] = {
     ZS_OPTIONS_REPLAY | ZS_OPTIONS_OUTPUT, 1, 1, zs_command_replay },
   { "compare", "SCENARIO...", "side by side, and which to choose: scenarios, or one with --vary",
     ZS_OPTIONS_VARY | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, -1, zs_command_compare },
+  { "advise", "SCENARIO", "the fastest settings that fit, and the smallest change that does",
+    ZS_OPTIONS_ADVISE | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, 1, zs_command_advise },
   { "sweep", "SWEEP|SCENARIO | merge OUT.db PART.db...", "every combination of settings, on all cores; resumes",
     ZS_OPTIONS_SWEEP | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, -1, zs_command_sweep },
 };

@@ -2,11 +2,12 @@
 bin_PROGRAMS += zerosim
 zerosim_SOURCES = \
   sim/cli/command-calibrate.c \
+  sim/cli/command-advise.c \
   sim/cli/command-catalogue.c \
   sim/cli/command-check.c \
   sim/cli/command-collective.c \
-  sim/cli/command-explain.c \
   sim/cli/command-compare.c \
+  sim/cli/command-explain.c \
   sim/cli/command-list.h \
   sim/cli/command-replay.c \
   sim/cli/command-report.c \

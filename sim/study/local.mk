@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
+  sim/study/advise-hardware.c \
+  sim/study/advise-internal.h \
+  sim/study/advise-space.c \
+  sim/study/advise-space.h \
+  sim/study/advise-write.c \
+  sim/study/advise.c \
+  sim/study/advise.h \
   sim/study/axis.c \
   sim/study/axis.h \
   sim/study/base.c \
@@ -13,6 +20,7 @@ libzerosim_core_la_SOURCES += \
   sim/study/condition.h \
   sim/study/parallel.c \
   sim/study/parallel.h \
+  sim/study/ready-config.c \
   sim/study/store.c \
   sim/study/store.h \
   sim/study/suggest.c \

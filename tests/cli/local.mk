@@ -2,6 +2,7 @@
 CLI_TESTS = \
   tests/cli/as-people-write.sh \
   tests/cli/calibrate.sh \
+  tests/cli/advise.sh \
   tests/cli/collective.sh \
   tests/cli/consistent.sh \
   tests/cli/explain.sh \

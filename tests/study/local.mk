@@ -3,3 +3,7 @@ check_PROGRAMS += tests/study/test-main-job
 TESTS += tests/study/test-main-job
 tests_study_test_main_job_SOURCES = tests/study/test-main-job.c
 tests_study_test_main_job_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/study/test-advise
+TESTS += tests/study/test-advise
+tests_study_test_advise_SOURCES = tests/study/test-advise.c
+tests_study_test_advise_LDADD = $(TEST_LIBS)
