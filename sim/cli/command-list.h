@@ -19,3 +19,4 @@ int zs_command_replay (const ZsOptions *options, char **arguments);
 int zs_command_sweep (const ZsOptions *options, char **arguments);
 int zs_command_compare (const ZsOptions *options, char **arguments);
 int zs_command_advise (const ZsOptions *options, char **arguments);
+int zs_command_plot (const ZsOptions *options, char **arguments);

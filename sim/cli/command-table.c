@@ -31,6 +31,8 @@ const ZsCommand ZS_COMMANDS[] = {
     ZS_OPTIONS_VARY | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, -1, zs_command_compare },
   { "advise", "SCENARIO", "the fastest settings that fit, and the smallest change that does",
     ZS_OPTIONS_ADVISE | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, 1, zs_command_advise },
+  { "plot", "FIGURE ARGUMENT...", "figures of a scenario, a sweep or collectives, with gnuplot",
+    ZS_OPTIONS_PLOT | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_COLLECTIVE, 0, -1, zs_command_plot },
   { "sweep", "SWEEP|SCENARIO | merge OUT.db PART.db...", "every combination of settings, on all cores; resumes",
     ZS_OPTIONS_SWEEP | ZS_OPTIONS_SCENARIO | ZS_OPTIONS_OUTPUT | ZS_OPTIONS_JOBS, 1, -1, zs_command_sweep },
 };

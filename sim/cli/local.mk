@@ -9,6 +9,7 @@ zerosim_SOURCES = \
   sim/cli/command-compare.c \
   sim/cli/command-explain.c \
   sim/cli/command-list.h \
+  sim/cli/command-plot.c \
   sim/cli/command-replay.c \
   sim/cli/command-report.c \
   sim/cli/command-run.c \

@@ -18,6 +18,9 @@ libzerosim_core_la_SOURCES += \
   sim/study/compare.h \
   sim/study/condition.c \
   sim/study/condition.h \
+  sim/study/figure-sweep.c \
+  sim/study/figure.c \
+  sim/study/figure.h \
   sim/study/parallel.c \
   sim/study/parallel.h \
   sim/study/ready-config.c \

@@ -3,6 +3,7 @@
 
 #include "sim/study/store.h"
 
+#include <math.h>
 #include <sqlite3.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct ZsStore {
   sqlite3      *db;
   sqlite3_stmt *insert;
   int           n_axes;
+  char         *axes[ZS_SWEEP_MAX_AXES];
   bool          in_transaction;
 };
 
@@ -85,6 +87,8 @@ zs_store_free (ZsStore *store)
     return;
   sqlite3_finalize (store->insert);
   sqlite3_close (store->db);
+  for (int i = 0; i < ZS_SWEEP_MAX_AXES; i++)
+    g_free (store->axes[i]);
   g_free (store->path);
   g_free (store);
 }
@@ -156,13 +160,21 @@ make_tables (ZsStore *store, const ZsSweep *sweep, GError **error)
          && execute (store, "COMMIT", error);
 }
 
-/* Names of the axes of an existing file. */
-static int
-count_axes (ZsStore *store)
+/* Number and names of the axes of an existing file. */
+static bool
+read_axes (ZsStore *store, GError **error)
 {
   g_autofree char *n = ask_meta (store, "axes");
+  sqlite3_stmt *statement = prepare (store, "SELECT * FROM results LIMIT 0", error);
 
-  return n != NULL ? (int) g_ascii_strtoll (n, NULL, 10) : 0;
+  if (statement == NULL)
+    return false;
+  store->n_axes = n != NULL ? (int) CLAMP (g_ascii_strtoll (n, NULL, 10), 0, ZS_SWEEP_MAX_AXES) : 0;
+  store->n_axes = MIN (store->n_axes, sqlite3_column_count (statement) - 1);
+  for (int i = 0; i < store->n_axes; i++)
+    store->axes[i] = g_strdup (sqlite3_column_name (statement, i + 1));
+  sqlite3_finalize (statement);
+  return true;
 }
 
 static bool
@@ -235,8 +247,7 @@ zs_store_open (const char *path, const ZsSweep *sweep, GError **error)
   if (is_empty (store) ? !make_tables (store, sweep, error)
                        : !check_schema (store, error) || !check_sweep (store, sweep, error))
     return NULL;
-  store->n_axes = (int) sweep->axes->len;
-  if (!prepare_insert (store, error))
+  if (!read_axes (store, error) || !prepare_insert (store, error))
     return NULL;
   return g_steal_pointer (&store);
 }
@@ -251,9 +262,8 @@ zs_store_open_existing (const char *path, GError **error)
     return NULL;
   }
   store = open_file (path, SQLITE_OPEN_READWRITE, error);
-  if (store == NULL || !check_schema (store, error))
+  if (store == NULL || !check_schema (store, error) || !read_axes (store, error))
     return NULL;
-  store->n_axes = count_axes (store);
   return g_steal_pointer (&store);
 }
 
@@ -400,6 +410,54 @@ zs_store_best (ZsStore *store, const char *column, bool largest)
 /* ---- reading ---- */
 
 #define ALL_ROWS "SELECT * FROM results ORDER BY configuration"
+
+char *
+zs_store_name (ZsStore *store)
+{
+  char *name = ask_meta (store, "name");
+
+  return name != NULL ? name : g_strdup ("");
+}
+
+int
+zs_store_axes (ZsStore *store)
+{
+  return store->n_axes;
+}
+
+const char *
+zs_store_axis (ZsStore *store, int axis)
+{
+  return store->axes[axis];
+}
+
+bool
+zs_store_each (ZsStore *store, void (*each) (void *self, const ZsStoreRow *row), void *self, GError **error)
+{
+  sqlite3_stmt *statement = prepare (store, ALL_ROWS, error);
+  g_autofree double *columns = g_new (double, zs_columns_count ());
+  const char *axes[ZS_SWEEP_MAX_AXES];
+  int status;
+
+  if (statement == NULL)
+    return false;
+  while ((status = sqlite3_step (statement)) == SQLITE_ROW) {
+    for (int i = 0; i < store->n_axes; i++)
+      axes[i] = (const char *) sqlite3_column_text (statement, i + 1);
+    for (int i = 0; i < zs_columns_count (); i++) {
+      int place = store->n_axes + 2 + i, type = sqlite3_column_type (statement, place);
+
+      columns[i] = type == SQLITE_INTEGER || type == SQLITE_FLOAT
+                     ? sqlite3_column_double (statement, place) : NAN;
+    }
+    const char *outcome = (const char *) sqlite3_column_text (statement, store->n_axes + 1);
+    ZsStoreRow row = { .axes = axes, .outcome = outcome != NULL ? outcome : "", .columns = columns };
+
+    each (self, &row);
+  }
+  sqlite3_finalize (statement);
+  return status == SQLITE_DONE || fail (store, error);
+}
 
 static void
 write_csv_row (sqlite3_stmt *statement, ZsCsvWriter *csv)
@@ -570,7 +628,8 @@ zs_store_merge (const char *out, const char *const *inputs, ZsStore **ret_store,
   for (int i = 0; inputs[i] != NULL; i++)
     if (!merge_one (store, inputs[i], error))
       return false;
-  store->n_axes = count_axes (store);
+  if (!read_axes (store, error))
+    return false;
   *ret_store = g_steal_pointer (&store);
   return true;
 }

@@ -48,6 +48,22 @@ bool     zs_store_count  (ZsStore *store, int64_t *ret_ok, int64_t *ret_oom, int
  * g_free. */
 char    *zs_store_best   (ZsStore *store, const char *column, bool largest);
 
+/* The sweep's name; free with g_free. */
+char       *zs_store_name (ZsStore *store);
+int         zs_store_axes (ZsStore *store);
+const char *zs_store_axis (ZsStore *store, int axis);
+
+/* A row as it is read: valid during the call. */
+typedef struct {
+  const char *const *axes;      /* values; NULL: left alone */
+  const char   *outcome;
+  const double *columns;        /* NAN: empty or text */
+} ZsStoreRow;
+
+/* Calls EACH for all rows in the order of the axes. */
+bool     zs_store_each   (ZsStore *store, void (*each) (void *self, const ZsStoreRow *row), void *self,
+                          GError **error);
+
 /* All rows in the order of the axes.  PATH "-" is standard output. */
 bool     zs_store_write_csv  (ZsStore *store, const char *path, GError **error);
 /* "axes" and "rows" into the object that is open in WRITER. */

@@ -9,6 +9,7 @@ CLI_TESTS = \
   tests/cli/compare.sh \
   tests/cli/options.sh \
   tests/cli/check.sh \
+  tests/cli/plot.sh \
   tests/cli/replay.sh \
   tests/cli/report.sh \
   tests/cli/sweep.sh \
