@@ -5,7 +5,7 @@ set encoding utf8
 if (terminal_name eq 'png') {
   set terminal pngcairo size 1200, wide_rows * 24 + 720 font 'DejaVu Sans,15' noenhanced background rgb 'white'
 } else {
-  set terminal svg size 900, wide_rows * 20 + 500 font 'Helvetica,14' noenhanced background rgb 'white' mousing dynamic fixed butt dashlength 0.6
+  set terminal svg size 900, wide_rows * 20 + 500 font 'Helvetica,14' noenhanced background rgb 'white' dynamic fixed butt dashlength 0.6
 }
 set output output_file
 set datafile separator '\t'

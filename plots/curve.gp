@@ -3,10 +3,16 @@
 # shows: a line for each value of a second axis; crosses at the foot are configurations that run out of memory
 set xlabel x_label
 set ylabel value_label
-set key outside bottom center horizontal reverse Left samplen 3 maxrows 4
+set key at screen 0.5, 0.02 center bottom horizontal reverse Left samplen 3 maxrows 4
+set bmargin (results > 4 ? 8 : 6.5)
 set label over at graph 0.01, 0.02 font ',11' tc rgb '#606060'
-set offsets graph 0.03, graph 0.03, 0, 0
+margin = (logarithmic ? (x_most / x_least) ** 0.04 : 0.04 * (x_most > x_least ? x_most - x_least : 1))
+set xrange [logarithmic ? x_least / margin : x_least - margin : logarithmic ? x_most * margin : x_most + margin]
 if (logarithmic) { set logscale x; set format x '%.0e' }
+if (numeric && logarithmic && x_ticks <= 12) {
+  set xtics ()
+  do for [i = 0 : x_ticks - 1] { set xtics add (value(sprintf('x_tick%d', i)) value(sprintf('x_value%d', i))) }
+}
 if (!numeric) { set xtics () ; do for [i = 0 : x_ticks - 1] { set xtics add (value(sprintf('x_tick%d', i)) i) } }
 stats data using ($3 == 1 ? $2 : NaN) nooutput
 # small differences stay small in the picture: the range is a fifth of the largest value or more

@@ -14,12 +14,12 @@ if (x_ticks > 8) { set xtics rotate by -35 }
 # small differences stay small in the picture: the range is a tenth of the largest value or more
 if (most - least < 0.1 * most) { least = 0.9 * most }
 set cbrange [least : (most > least ? most : least + 1)]
-set label over at graph 0, -0.16 font ',11' tc rgb '#606060'
+set label over at screen 0.02, 0.03 font ',11' tc rgb '#606060'
 set cblabel value_label
 set palette defined (0 '#08306b', 0.35 '#2171b5', 0.7 '#9ecae1', 1 '#f7fbff')
 middle = least + 0.55 * (most - least)
 small = (x_ticks > 12 || y_ticks > 16)
-number(v) = small ? '' : (v >= 1000 ? sprintf('%.0f', v) : sprintf('%.3g', v))
+number(v) = small ? '' : (v >= 1000 ? sprintf('%.0f', v) : v >= 10 ? sprintf('%.1f', v) : sprintf('%.3g', v))
 plot data using ($4 == 1 ? $1 : NaN):2:(0.5):(0.5):3 with boxxyerror fs solid border lc rgb 'white' lw 0.5 \
     fc palette notitle, \
   data using ($4 == 0 ? $1 : NaN):2:(0.5):(0.5) with boxxyerror fs pattern 4 border lc rgb '#404040' \

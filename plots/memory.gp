@@ -4,7 +4,7 @@
 set xlabel sprintf('time in step %d, %s', step, unit)
 set ylabel 'allocated, GiB'
 set xrange [0 : span]
-top = (room < 1.6 * peak ? room : peak) * 1.12
+top = (room < 1.6 * peak ? room : peak) * 1.22
 set yrange [0 : top]
 set key outside right top reverse Left width -2 samplen 2 invert
 # sums of the first k columns

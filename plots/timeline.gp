@@ -8,7 +8,8 @@ unset ytics
 unset grid
 set border 1
 set lmargin 20
-set key outside bottom right horizontal samplen 2
+set key at screen 0.98, 0.03 right bottom horizontal samplen 2
+set bmargin 5.5
 do for [i = 1 : tracks] {
   set label value(sprintf('track%d', i)) at graph 0, first i - 1 right offset -1, 0 font ',12'
 }

@@ -78,6 +78,8 @@ add_larger_gpus (Looking *looking, const ZsScenario *scenario, ZsCatalogue *cata
 {
   static const char *const LARGER[] = { "a100-sxm4-40gb", "rtx-a6000", "a100-sxm4-80gb", "h100-sxm5-80gb",
                                         "h200-sxm-141gb", "b200-sxm-180gb", "mi300x" };
+  /* said of the GPU that there is */
+  static const char *const OF_THE_OLD[] = { "cluster.gpu_memory", "cluster.instance", "cluster.peer_access" };
   int gpus = scenario->cluster.gpus_per_node;
 
   for (size_t i = 0; i < G_N_ELEMENTS (LARGER); i++) {
@@ -91,11 +93,19 @@ add_larger_gpus (Looking *looking, const ZsScenario *scenario, ZsCatalogue *cata
         || !zs_gpu_read (zs_document_root (entry->document), &gpu, errors)
         || gpu.memory_bytes <= scenario->cluster.gpu.memory_bytes * 11 / 10)
       continue;
-    sets = g_new0 (char *, 5);
-    sets[0] = g_strdup_printf ("cluster.gpu=%s", LARGER[i]);
-    sets[1] = g_strdup ("cluster.gpu_memory=null");
-    sets[2] = g_strdup ("cluster.instance=null");
-    sets[3] = g_strdup (gpus > 1 ? "cluster.fabric=nvlink" : "cluster.fabric=null");
+    GPtrArray *list = g_ptr_array_new ();
+
+    g_ptr_array_add (list, g_strdup_printf ("cluster.gpu=%s", LARGER[i]));
+    for (size_t j = 0; j < G_N_ELEMENTS (OF_THE_OLD); j++) {
+      g_autofree char *now = zs_base_setting (looking->advice->base, OF_THE_OLD[j]);
+
+      if (now != NULL)
+        g_ptr_array_add (list, g_strconcat (OF_THE_OLD[j], "=null", NULL));
+    }
+    if (gpus > 1)
+      g_ptr_array_add (list, g_strdup ("cluster.fabric=nvlink"));
+    g_ptr_array_add (list, NULL);
+    sets = (char **) g_ptr_array_free (list, FALSE);
     add_machine (looking, g_strdup_printf ("%d x %s", gpus * scenario->cluster.n_nodes, LARGER[i]), false,
                  gpu.memory_bytes, sets);
   }

@@ -123,7 +123,13 @@ read_word (Reader *reader)
     return fail (reader, *start == '\0' ? "something is missing at the end"
                                         : "a number, a setting or a word is wanted");
   g_autofree char *word = g_strndup (start, (gsize) (reader->at - start));
+  static const char *const OPERATORS[] = { "and", "or", "not", NULL };
   double number;
+
+  if (g_strv_contains (OPERATORS, word)) {
+    reader->at = start;
+    return fail (reader, "a number, a setting or a word is wanted");
+  }
   int variable = reader->find (reader->self, word);
   bool is_number = zs_number_parse (word, &number, NULL);
   Step *step = add (reader, variable >= 0 ? STEP_VARIABLE : is_number ? STEP_NUMBER : STEP_TEXT);

@@ -61,6 +61,17 @@ add_row (void *self, const ZsStoreRow *row)
   g_array_append_val (grid->points, point);
 }
 
+/* The last word of the path; of several settings that go together, the first one's.  Free with g_free. */
+static char *
+short_axis (ZsStore *store, int axis)
+{
+  const char *path = zs_store_axis (store, axis);
+  g_autofree char *first = g_strndup (path, strcspn (path, "+"));
+  const char *last = strrchr (first, '.');
+
+  return g_strdup (last != NULL ? last + 1 : first);
+}
+
 static int
 find_axis (ZsStore *store, const char *name, GError **error)
 {
@@ -68,10 +79,10 @@ find_axis (ZsStore *store, const char *name, GError **error)
   g_autofree const char **names = g_new0 (const char *, n + 1);
 
   for (int i = 0; i < n; i++) {
-    const char *last = strrchr (zs_store_axis (store, i), '.');
+    g_autofree char *shown = short_axis (store, i);
 
     names[i] = zs_store_axis (store, i);
-    if (strcmp (names[i], name) == 0 || (last != NULL && strcmp (last + 1, name) == 0))
+    if (strcmp (names[i], name) == 0 || strcmp (shown, name) == 0)
       return i;
   }
   g_autofree char *hint = zs_nearest_hint (name, names);
@@ -149,12 +160,12 @@ set_value_label (GString *settings, const char *column)
   zs_figure_set_text (settings, "value_label", text);
 }
 
-static const char *
-short_axis (ZsStore *store, int axis)
+static void
+set_axis (GString *settings, const char *name, ZsStore *store, int axis)
 {
-  const char *path = zs_store_axis (store, axis), *last = strrchr (path, '.');
+  g_autofree char *text = short_axis (store, axis);
 
-  return last != NULL ? last + 1 : path;
+  zs_figure_set_text (settings, name, text);
 }
 
 static void
@@ -252,8 +263,9 @@ zs_figure_curve (ZsStore *store, const ZsFigureAxes *axes, FILE *data, GString *
 
   for (guint series = 0; series < n_series; series++) {
     g_autofree char *name = g_strdup_printf ("name%u", series + 1);
+    g_autofree char *by = grid.y >= 0 ? short_axis (store, grid.y) : NULL;
     g_autofree char *text = grid.y < 0 ? g_strdup ("")
-                            : g_strdup_printf ("%s = %s", short_axis (store, grid.y),
+                            : g_strdup_printf ("%s = %s", by,
                                                (char *) g_ptr_array_index (grid.ys, series));
 
     zs_figure_set_text (settings, name, text);
@@ -267,11 +279,24 @@ zs_figure_curve (ZsStore *store, const ZsFigureAxes *axes, FILE *data, GString *
                    point->fits ? point->value * scale_of (column) : 0, point->fits);
       }
   }
+  double x_least = numeric ? INFINITY : 0, x_most = numeric ? -INFINITY : grid.xs->len - 1;
+
+  for (guint x = 0; numeric && x < grid.xs->len; x++) {
+    x_least = MIN (x_least, numbers[x]);
+    x_most = MAX (x_most, numbers[x]);
+  }
+  zs_figure_set_number (settings, "x_least", x_least);
+  zs_figure_set_number (settings, "x_most", x_most);
+  for (guint x = 0; numeric && x < grid.xs->len; x++) {
+    g_autofree char *name = g_strdup_printf ("x_value%u", x);
+
+    zs_figure_set_number (settings, name, numbers[x]);
+  }
   zs_figure_set_number (settings, "results", n_series);
   zs_figure_set_number (settings, "numeric", numeric);
   zs_figure_set_number (settings, "logarithmic",
                         numeric && is_logarithmic (numbers, grid.xs->len));
-  zs_figure_set_text (settings, "x_label", short_axis (store, grid.x));
+  set_axis (settings, "x_label", store, grid.x);
   set_ticks (settings, "x", grid.xs);
   set_value_label (settings, column);
   set_over (&grid, one ? 1 : 2, settings);
@@ -301,8 +326,8 @@ zs_figure_heat (ZsStore *store, const ZsFigureAxes *axes, FILE *data, GString *s
   }
   zs_figure_set_number (settings, "least", isfinite (least) ? least : 0);
   zs_figure_set_number (settings, "most", isfinite (most) ? most : 1);
-  zs_figure_set_text (settings, "x_label", short_axis (store, grid.x));
-  zs_figure_set_text (settings, "y_label", short_axis (store, grid.y));
+  set_axis (settings, "x_label", store, grid.x);
+  set_axis (settings, "y_label", store, grid.y);
   set_ticks (settings, "x", grid.xs);
   set_ticks (settings, "y", grid.ys);
   set_value_label (settings, column);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "sim/scenario/simulate.h"
+#include "sim/study/base.h"
+#include "sim/study/parallel.h"
 
 #define MAX_SETS    6
 #define MAX_SHOWN   3
@@ -171,49 +173,59 @@ static const Change FASTER[] = {
   { { "zero_optimization.stage=2" }, is_stage3, "Parameters are not gathered for every layer." },
   { { "training.attention=sdpa" }, eager_attention, "Fused attention." },
   { { "zero_optimization.overlap_comm=true" }, no_overlap12, "Reductions overlap with backward; one more bucket." },
-  { { "training.omp_threads=0" }, few_threads, "CPU Adam uses the cores (OMP_NUM_THREADS; torchrun sets it to 1)." },
 };
 
 typedef struct {
-  const ZsScenarioSource *source;
+  ZsBase        *base;
   ZsSuggestions *suggestions;
 } Study;
 
-/* Simulate the scenario with SETS on top; false if it cannot be (settings that contradict). */
-static bool
-try_change (Study *study, const char *const *sets, const char *reason, ZsChange *ret_change)
-{
-  g_autoptr (GPtrArray) all = g_ptr_array_new ();
-  g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (ZsErrors) errors = zs_errors_new ();
+/* A change that is being tried. */
+typedef struct {
+  const char *const *sets;      /* at most MAX_SETS, NULL-terminated if fewer */
+  const char *reason;
+  bool        run;              /* it could be: its settings do not contradict each other */
+  ZsChange    change;
+} Try;
 
-  for (const char *const *set = study->source->sets; set != NULL && *set != NULL; set++)
-    g_ptr_array_add (all, (gpointer) *set);
+typedef struct {
+  Study  *study;
+  GArray *tries;
+} Trying;
+
+static char *
+describe_sets (const char *const *sets)
+{
+  GString *text = g_string_new (NULL);
+
   for (int i = 0; i < MAX_SETS && sets[i] != NULL; i++) {
     const char *shown = g_str_has_prefix (sets[i], "zero_optimization.")
                           ? sets[i] + strlen ("zero_optimization.") : sets[i];
 
     if (g_str_has_prefix (shown, "training."))
       shown += strlen ("training.");
-    g_ptr_array_add (all, (gpointer) sets[i]);
     g_string_append_printf (text, "%s%s", i > 0 ? ", " : "", shown);
   }
-  g_ptr_array_add (all, NULL);
+  return g_string_free (text, FALSE);
+}
 
-  g_autoptr (ZsScenario) scenario
-      = zs_scenario_load (study->source->path, study->source->flags,
-                          (const char *const *) all->pdata, study->source->catalogue, errors);
+static gpointer
+run_try (void *self, int64_t index)
+{
+  Trying *trying = self;
+  Try *try = &g_array_index (trying->tries, Try, index);
+  const char *sets[MAX_SETS + 1] = { NULL };
 
-  if (scenario == NULL)
-    return false;
-  g_autoptr (ZsResult) result = zs_scenario_run (scenario, NULL, NULL);
+  for (int i = 0; i < MAX_SETS && try->sets[i] != NULL; i++)
+    sets[i] = try->sets[i];
+  g_autoptr (ZsResult) result = zs_base_run (trying->study->base, sets, NULL, NULL, NULL);
 
   if (result == NULL)
-    return false;
-  study->suggestions->n_tried++;
-  *ret_change = (ZsChange) {
-    .change = g_string_free (g_steal_pointer (&text), FALSE),
-    .reason = g_strdup (reason),
+    return try;
+  try->run = true;
+  try->change = (ZsChange) {
+    .change = describe_sets (try->sets),
+    .reason = g_strdup (try->reason),
     .outcome = result->outcome,
     .peak_allocated_bytes = result->peak_allocated_bytes,
     .peak_reserved_bytes = result->peak_reserved_bytes,
@@ -222,25 +234,68 @@ try_change (Study *study, const char *const *sets, const char *reason, ZsChange 
     .step_time = result->step_time_ps,
     .tokens_per_second_per_gpu = result->tokens_per_second_per_gpu,
   };
+  return try;
+}
+
+static bool
+take_try (void *self, gpointer result)
+{
+  (void) self;
+  (void) result;
   return true;
 }
 
-/* Tries the changes of TABLE that apply, and keeps those that fit and are faster than BETTER_THAN. */
+/* Runs TRIES on all cores, and keeps those that fit and are faster than BETTER_THAN. */
+static void
+run_tries (Study *study, GArray *tries, double better_than)
+{
+  Trying trying = { .study = study, .tries = tries };
+  ZsParallel parallel = { .task = run_try, .done = take_try, .self = &trying };
+
+  zs_parallel_run (&parallel, tries->len, 0);
+  for (guint i = 0; i < tries->len; i++) {
+    Try *try = &g_array_index (tries, Try, i);
+
+    study->suggestions->n_tried += try->run;
+    if (try->run && try->change.outcome == ZS_OUTCOME_OK
+        && try->change.tokens_per_second_per_gpu > better_than)
+      g_array_append_val (study->suggestions->changes, try->change);
+    else if (try->run)
+      zs_change_clear (&try->change);
+  }
+}
+
+/* Tries the changes of TABLE that apply. */
 static void
 try_table (Study *study, const Change *table, size_t n, const ZsScenario *scenario,
            double better_than)
 {
-  for (size_t i = 0; i < n; i++) {
-    ZsChange change;
+  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
 
-    if (!table[i].applies (scenario)
-        || !try_change (study, table[i].sets, table[i].reason, &change))
-      continue;
-    if (change.outcome == ZS_OUTCOME_OK && change.tokens_per_second_per_gpu > better_than)
-      g_array_append_val (study->suggestions->changes, change);
-    else
-      zs_change_clear (&change);
+  for (size_t i = 0; i < n; i++) {
+    Try try = { .sets = table[i].sets, .reason = table[i].reason };
+
+    if (table[i].applies (scenario))
+      g_array_append_val (tries, try);
   }
+  run_tries (study, tries, better_than);
+}
+
+/* CPU Adam on all cores. */
+static void
+try_threads (Study *study, const ZsScenario *scenario, double better_than)
+{
+  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
+  g_autofree char *threads
+      = g_strdup_printf ("training.omp_threads=%d",
+                         (int) (scenario->cluster.host.cores / MAX (scenario->cluster.gpus_per_node, 1)));
+  const char *sets[] = { threads, NULL };
+  Try try = { .sets = sets, .reason = "CPU Adam uses the cores (OMP_NUM_THREADS; torchrun sets it to 1)." };
+
+  if (!few_threads (scenario))
+    return;
+  g_array_append_val (tries, try);
+  run_tries (study, tries, better_than);
 }
 
 /* A larger micro-batch with the same number of sequences per step, if accumulation allows. */
@@ -249,25 +304,22 @@ try_larger_micro_batch (Study *study, const ZsScenario *scenario, double better_
 {
   int64_t batch = scenario->training.step.micro_batch;
   int accumulation = scenario->training.gradient_accumulation;
+  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
+  char *texts[8][MAX_SETS] = { { NULL } };
+  int n = 0;
 
-  for (int factor = 2; factor <= 16 && accumulation % factor == 0; factor *= 2) {
-    g_autofree char *micro
-        = g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, batch * factor);
-    g_autofree char *steps
-        = g_strdup_printf ("training.gradient_accumulation=%d", accumulation / factor);
-    const char *sets[MAX_SETS] = { micro, steps };
-    ZsChange change;
+  for (int factor = 2; factor <= 16 && accumulation % factor == 0; factor *= 2, n++) {
+    Try try = { .sets = (const char *const *) texts[n],
+                .reason = "Fewer, larger micro-steps for the same global batch." };
 
-    if (!try_change (study, sets, "Fewer, larger micro-steps for the same global batch.", &change))
-      return;
-    if (change.outcome != ZS_OUTCOME_OK) {
-      zs_change_clear (&change);
-      return;
-    }
-    if (change.tokens_per_second_per_gpu > better_than)
-      g_array_append_val (study->suggestions->changes, change);
-    else
-      zs_change_clear (&change);
+    texts[n][0] = g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, batch * factor);
+    texts[n][1] = g_strdup_printf ("training.gradient_accumulation=%d", accumulation / factor);
+    g_array_append_val (tries, try);
+  }
+  run_tries (study, tries, better_than);
+  for (int i = 0; i < n; i++) {
+    g_free (texts[i][0]);
+    g_free (texts[i][1]);
   }
 }
 
@@ -290,14 +342,20 @@ ZsSuggestions *
 zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const ZsResult *result)
 {
   ZsSuggestions *suggestions = g_new0 (ZsSuggestions, 1);
-  Study study = { .source = source, .suggestions = suggestions };
+  g_autoptr (ZsErrors) errors = zs_errors_new ();
+  g_autoptr (ZsBase) base
+      = zs_base_new (source->path, source->flags, source->sets, source->catalogue, errors);
+  Study study = { .base = base, .suggestions = suggestions };
   GArray *changes = suggestions->changes = g_array_new (FALSE, FALSE, sizeof (ZsChange));
 
   g_array_set_clear_func (changes, clear_change);
+  if (base == NULL)      /* the file cannot be read a second time */
+    return suggestions;
   if (result->outcome == ZS_OUTCOME_OK) {
     double better_than = result->tokens_per_second_per_gpu * WORTH_SHOWING;
 
     try_table (&study, FASTER, G_N_ELEMENTS (FASTER), scenario, better_than);
+    try_threads (&study, scenario, better_than);
     try_larger_micro_batch (&study, scenario, better_than);
   } else {
     try_table (&study, SMALLER, G_N_ELEMENTS (SMALLER), scenario, -1);

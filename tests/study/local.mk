@@ -7,3 +7,7 @@ check_PROGRAMS += tests/study/test-advise
 TESTS += tests/study/test-advise
 tests_study_test_advise_SOURCES = tests/study/test-advise.c
 tests_study_test_advise_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/study/test-sweep
+TESTS += tests/study/test-sweep
+tests_study_test_sweep_SOURCES = tests/study/test-sweep.c
+tests_study_test_sweep_LDADD = $(TEST_LIBS)
