@@ -176,6 +176,10 @@ zs_command_validate (const ZsOptions *options, char **arguments)
     zs_errors_print (errors, "", stderr);
     return ZS_EXIT_INPUT;
   }
+  if (validation->cases->len == 0) {
+    fprintf (stderr, "%s: there are no cases (*.yaml) in this folder\n", arguments[0]);
+    return ZS_EXIT_INPUT;
+  }
   if (options->json)
     print_json (validation);
   else

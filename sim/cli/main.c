@@ -27,10 +27,19 @@ print_help (FILE *file)
          file);
 }
 
+/* Does MESSAGE start "file:line:"? */
+static bool
+has_place (const char *message)
+{
+  const char *colon = strchr (message, ':');
+
+  return colon != NULL && colon > message && g_ascii_isdigit (colon[1]);
+}
+
 int
 zs_command_fail (const GError *error)
 {
-  fprintf (stderr, "zerosim: %s\n", error->message);
+  fprintf (stderr, "%s%s\n", has_place (error->message) ? "" : "zerosim: ", error->message);
   if (error->domain == ZS_ERROR && error->code == ZS_ERROR_USAGE)
     return ZS_EXIT_USAGE;
   if ((error->domain == ZS_ERROR && error->code == ZS_ERROR_LIMIT)
@@ -118,6 +127,12 @@ main (int argc, char **argv)
              "or a name of `zerosim list scenarios`.\n", stderr);
     return ZS_EXIT_USAGE;
   }
+
+  for (int i = 1; i < n_arguments; i++)
+    if (*arguments[i] == '\0') {
+      fprintf (stderr, "zerosim: an argument is empty\n");
+      return ZS_EXIT_USAGE;
+    }
 
   int status = command->run (&options, arguments + 1);
 

@@ -9,7 +9,7 @@
 
 G_DEFINE_QUARK (zs-history-error-quark, zs_history_error)
 
-#define MAX_FILE (INT64_C (1) << 31)   /* bytes, unpacked */
+#define MAX_FILE (INT64_C (512) << 20)   /* unpacked */
 
 void
 zs_history_free (ZsHistory *history)
@@ -230,6 +230,12 @@ read_table (HistoryBuilder *builder, const char *data, gsize length, GError **er
 static GByteArray *
 read_file (const char *path, GError **error)
 {
+  if (g_file_test (path, G_FILE_TEST_IS_DIR)
+      || (g_file_test (path, G_FILE_TEST_EXISTS) && !g_file_test (path, G_FILE_TEST_IS_REGULAR))) {
+    g_set_error (error, ZS_HISTORY_ERROR, 0, "%s: this is a %s, not a file", path,
+                 g_file_test (path, G_FILE_TEST_IS_DIR) ? "folder" : "device");
+    return NULL;
+  }
   errno = 0;
   gzFile file = gzopen (path, "rb");
 
@@ -251,7 +257,7 @@ read_file (const char *path, GError **error)
 
   if (n != 0)
     g_set_error (error, ZS_HISTORY_ERROR, 0, "%s: %s", path,
-                 n > 0 ? "larger than 2 GiB" : code == Z_ERRNO ? g_strerror (errno) : message);
+                 n > 0 ? "larger than 512 MiB" : code == Z_ERRNO ? g_strerror (errno) : message);
   gzclose (file);
   return n != 0 ? NULL : g_steal_pointer (&data);
 }

@@ -128,6 +128,16 @@ read_sections (ZsReader *reader)
   return cluster && model && zs_reader_training (reader) && measured;
 }
 
+/* The scenario that comes with the program and is called PATH, unless PATH is a file. */
+static const ZsCatalogueEntry *
+find_shipped (const char *path, ZsCatalogue *catalogue)
+{
+  if (strchr (path, '/') != NULL || strchr (path, '.') != NULL || strcmp (path, "-") == 0
+      || g_file_test (path, G_FILE_TEST_EXISTS))
+    return NULL;
+  return zs_catalogue_find (catalogue, ZS_CATALOGUE_SCENARIOS, path, NULL, NULL, NULL);
+}
+
 static ZsReader
 new_reader (const char *path, ZsDocument *document, ZsCatalogue *catalogue, ZsErrors *errors)
 {
@@ -179,16 +189,6 @@ read_document (const char *path, ZsDocument *document, const ZsScenarioFlags *fl
   }
   name_it (reader.scenario);
   return reader.scenario;
-}
-
-/* The scenario that comes with the program and is called PATH, unless PATH is a file. */
-static const ZsCatalogueEntry *
-find_shipped (const char *path, ZsCatalogue *catalogue)
-{
-  if (strchr (path, '/') != NULL || strchr (path, '.') != NULL || strcmp (path, "-") == 0
-      || g_file_test (path, G_FILE_TEST_EXISTS))
-    return NULL;
-  return zs_catalogue_find (catalogue, ZS_CATALOGUE_SCENARIOS, path, NULL, NULL, NULL);
 }
 
 ZsScenario *
@@ -246,8 +246,11 @@ zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors)
 ZsDocument *
 zs_scenario_tree (const char *path, ZsErrors *errors)
 {
+  g_autoptr (ZsCatalogue) catalogue = zs_catalogue_new (NULL);
+  const ZsCatalogueEntry *shipped = find_shipped (path, catalogue);
   ZsForeign foreign;
-  ZsDocument *document = zs_reader_load (path, NULL, &foreign, errors);
+  ZsDocument *document
+      = zs_reader_load (shipped != NULL ? shipped->path : path, NULL, &foreign, errors);
 
   if (foreign != ZS_FOREIGN_NONE) {
     zs_node_fail (zs_document_root (document), errors,

@@ -3,6 +3,7 @@ CLI_TESTS = \
   tests/cli/as-people-write.sh \
   tests/cli/calibrate.sh \
   tests/cli/advise.sh \
+  tests/cli/broken-input.sh \
   tests/cli/collective.sh \
   tests/cli/consistent.sh \
   tests/cli/explain.sh \
