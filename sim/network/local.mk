@@ -23,6 +23,7 @@ libzerosim_core_la_SOURCES += \
   sim/network/topology-build.h \
   sim/network/topology-rates.c \
   sim/network/topology-svg.c \
+  sim/network/topology-copy.c \
   sim/network/topology.c \
   sim/network/topology.h \
   sim/network/xml.c \

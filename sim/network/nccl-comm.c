@@ -32,32 +32,34 @@ compare_ints (const void *a, const void *b)
   return *(const int *) a - *(const int *) b;
 }
 
-/* GPUs of the ranks, by node: fills nodes, shapes and shape_of. */
+/* GPUs of the ranks, by node: fills nodes, shapes and shape_of.  All of it is linear: 16,384 ranks are
+ * nothing special. */
 static void
 sort_ranks (ZsComm *comm, const int64_t *ranks)
 {
-  int per_node = comm->topology->n_gpus;
+  int per_node = comm->topology->n_gpus, all = MAX (1, comm->topology->n_nodes);
+  g_autofree int *first = g_new0 (int, all + 1), *gpus = g_new (int, comm->n_ranks);
   ZsNodeShape shape;
 
-  comm->nodes = g_new (int, comm->n_ranks);
-  comm->shape_of = g_new (int, comm->n_ranks);
-  for (int i = 0; i < comm->n_ranks; i++) {
-    int node = (int) (ranks[i] / per_node);
-    bool seen = false;
-
-    for (int k = 0; k < comm->n_nodes; k++)
-      seen |= comm->nodes[k] == node;
-    if (!seen)
-      comm->nodes[comm->n_nodes++] = node;
+  for (int i = 0; i < comm->n_ranks; i++)
+    first[ranks[i] / per_node + 1]++;
+  for (int node = 0; node < all; node++) {
+    comm->n_nodes += first[node + 1] > 0;
+    first[node + 1] += first[node];
   }
-  qsort (comm->nodes, (size_t) comm->n_nodes, sizeof *comm->nodes, compare_ints);
-  for (int k = 0; k < comm->n_nodes; k++) {
+  for (int i = comm->n_ranks - 1; i >= 0; i--)   /* from the end: leaves first[] as it was but one on */
+    gpus[--first[ranks[i] / per_node + 1]] = (int) (ranks[i] % per_node);
+  comm->nodes = g_new (int, comm->n_nodes);
+  comm->shape_of = g_new (int, comm->n_nodes);
+  for (int node = 0, k = 0; node < all; node++) {
+    int begin = first[node + 1], end = node + 1 < all ? first[node + 2] : comm->n_ranks;
     int s = 0;
 
+    if (begin == end)
+      continue;
     memset (&shape, 0, sizeof shape);
-    for (int i = 0; i < comm->n_ranks; i++)
-      if (ranks[i] / per_node == comm->nodes[k] && shape.n_gpus < ZS_NCCL_MAX_GPUS)
-        shape.gpus[shape.n_gpus++] = (int) (ranks[i] % per_node);
+    for (int i = begin; i < end && shape.n_gpus < ZS_NCCL_MAX_GPUS; i++)
+      shape.gpus[shape.n_gpus++] = gpus[i];
     qsort (shape.gpus, (size_t) shape.n_gpus, sizeof *shape.gpus, compare_ints);
     while (s < comm->n_shapes && memcmp (&comm->shapes[s].gpus, &shape.gpus, sizeof shape.gpus) != 0)
       s++;
@@ -65,13 +67,14 @@ sort_ranks (ZsComm *comm, const int64_t *ranks)
       comm->shapes = g_renew (ZsNodeShape, comm->shapes, comm->n_shapes + 1);
       comm->shapes[comm->n_shapes++] = shape;
     }
-    comm->shape_of[k] = s;
+    comm->nodes[k] = node;
+    comm->shape_of[k++] = s;
   }
   comm->root = -1;
-  const ZsNodeShape *first = &comm->shapes[comm->shape_of[0]];
+  const ZsNodeShape *root_shape = &comm->shapes[comm->shape_of[0]];
 
-  for (int i = 0; ranks[0] / per_node == comm->nodes[0] && i < first->n_gpus; i++)
-    if (first->gpus[i] == ranks[0] % per_node)
+  for (int i = 0; ranks[0] / per_node == comm->nodes[0] && i < root_shape->n_gpus; i++)
+    if (root_shape->gpus[i] == ranks[0] % per_node)
       comm->root = i;
 }
 
@@ -208,6 +211,14 @@ zs_comm_free (ZsComm *comm)
   g_free (comm);
 }
 
+/* Which nodes carry the choice's loads. */
+static void
+set_nodes (const ZsComm *comm, ZsChoice *choice)
+{
+  choice->nodes = comm->nodes;
+  choice->n_nodes = comm->n_shapes == 1 ? comm->n_nodes : 0;
+}
+
 /* All-to-all and send/recv have no tuning model in NCCL.  Its schedule (2.30 enqueue.cc, p2p rounds): in round d rank r
  * sends to r + d and receives from r - d, eight rounds to a batch of work that runs side by side; Simple over direct
  * connections, LL for small messages.  So every link carries what its pairs exchange, and the whole is as fast as the
@@ -249,6 +260,7 @@ choose_pairs (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoice
   choice->model_time = choice->latency + choice->transfer;
   choice->loads = set->loads;
   choice->n_loads = set->n;
+  set_nodes (comm, choice);
 }
 
 /* What its channels can carry where the user left fewer than the search found: one block moves about
@@ -319,6 +331,7 @@ zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoi
   choice.transfer = zs_time_from_seconds (transfer * 1e-6);
   choice.loads = set->loads;
   choice.n_loads = set->n;
+  set_nodes (comm, &choice);
   *ret_choice = choice;
 }
 

@@ -22,7 +22,7 @@ typedef enum {
 typedef enum { ZS_SHAPE_RING, ZS_SHAPE_TREE, ZS_SHAPE_NVLS, ZS_N_SHAPES } ZsLoadShape;
 
 typedef struct {
-  ZsLoad *loads;
+  ZsLoad *loads;              /* of the first node where all have one shape, else of all */
   int     n;
   double  seconds_per_byte;   /* of the link that is busiest when alone */
 } ZsLoadSet;

@@ -255,15 +255,23 @@ fill_sheet (Sheet *sheet, const ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape
   }
 }
 
-/* Weights of all links, by SHEETS: one for each shape of node, or, where a ROOT makes them differ, for each node. */
+/* One for each shape of node, or, where a ROOT makes them differ, for each node; of alike
+ * ones the first three, as the others carry no more than the third. */
+static int
+n_sheets (const ZsComm *comm, bool root)
+{
+  return !root ? comm->n_shapes : comm->n_shapes == 1 ? MIN (comm->n_nodes, 3) : comm->n_nodes;
+}
+
+/* Weights of all links, by sheets. */
 static double *
 weigh (const ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape, bool root)
 {
   const ZsTopology *topology = comm->topology;
-  int n_sheets = root ? comm->n_nodes : comm->n_shapes;
-  double *weights = g_new0 (double, topology->n_links * n_sheets + 1);
+  int n = n_sheets (comm, root);
+  double *weights = g_new0 (double, topology->n_links * n + 1);
 
-  for (int s = 0; s < n_sheets; s++) {
+  for (int s = 0; s < n; s++) {
     Sheet sheet = { .weight = weights + s * topology->n_links, .topology = topology, .node = s,
                     .shape = &comm->shapes[root ? comm->shape_of[s] : s],
                     .into = root && kind == ZS_COLLECTIVE_BROADCAST, .out_of = root && kind == ZS_COLLECTIVE_REDUCE };
@@ -282,6 +290,7 @@ make_set (ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape)
   GArray *loads = g_array_new (FALSE, FALSE, sizeof (ZsLoad));
   bool rooted = kind == ZS_COLLECTIVE_BROADCAST || kind == ZS_COLLECTIVE_REDUCE;
   g_autofree double *weights = weigh (comm, kind, shape, false);
+  int n_nodes = comm->n_shapes == 1 ? 1 : comm->n_nodes;   /* where they are alike, the first says all */
   /* links that were measured to be faster than known carry less of it */
   double scale = fmin (1, zs_nccl_own_factor (comm, shape == ZS_SHAPE_NVLS ? ZS_ALGORITHM_NVLS : ZS_ALGORITHM_RING,
                                               ZS_PROTOCOL_SIMPLE));
@@ -289,7 +298,7 @@ make_set (ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape)
   for (int i = 0; i < topology->n_links * comm->n_shapes; i++)
     weights[i] *= scale;
   scale = 1;
-  for (int i = 0; i < comm->n_nodes; i++)
+  for (int i = 0; i < n_nodes; i++)
     for (int l = 0; l < topology->n_links; l++)
       set->seconds_per_byte = fmax (set->seconds_per_byte, weights[comm->shape_of[i] * topology->n_links + l]
                                                            / (double) topology->links[l].rate);
@@ -299,7 +308,7 @@ make_set (ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape)
     g_autofree double *own = weigh (comm, kind, shape, true);
     double seconds = 0;
 
-    for (int i = 0; i < comm->n_nodes; i++)
+    for (int i = 0; i < n_sheets (comm, true); i++)
       for (int l = 0; l < topology->n_links; l++)
         seconds = fmax (seconds, own[i * topology->n_links + l] / (double) topology->links[l].rate);
     scale = (comm->n_ranks - 1.0) / comm->n_ranks;
@@ -307,7 +316,7 @@ make_set (ZsComm *comm, ZsCollectiveKind kind, ZsLoadShape shape)
       scale = seconds / set->seconds_per_byte;
     set->seconds_per_byte = seconds;
   }
-  for (int i = 0; i < comm->n_nodes; i++)
+  for (int i = 0; i < n_nodes; i++)
     for (int l = 0; l < topology->n_links; l++) {
       double weight = weights[comm->shape_of[i] * topology->n_links + l] * scale;
       ZsLoad one = { comm->nodes[i] * topology->n_links + l, (int32_t) ceil (weight * ZS_LOAD_ONE - 1e-6) };

@@ -52,8 +52,12 @@ typedef struct {
   ZsTime      latency;       /* fixed part of the time alone */
   ZsTime      transfer;      /* the rest, alone; stretched when its links are shared */
   ZsTime      model_time;    /* NCCL's own estimate, uncorrected */
-  const ZsLoad *loads;       /* borrowed from the communicator */
+  /* Borrowed from the communicator.  N_NODES > 0: its nodes are alike, and LOADS are those of the first
+   * of NODES, whose like is on each of the others.  0: those of all nodes, node x links of a node + link. */
+  const ZsLoad *loads;
   int         n_loads;
+  const int  *nodes;
+  int         n_nodes;
 } ZsChoice;
 
 /* BYTES: the whole message as NCCL counts (all-gather, reduce-scatter, all-to-all: n x per rank). */

@@ -155,6 +155,9 @@ ZsTopology *zs_topology_from_nccl_xml (const char *file, const char *text, gssiz
 ZsTopology *zs_topology_from_file (const char *path, const ZsTopologyOptions *options,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void        zs_topology_free (ZsTopology *topology);
+ZsTopology *zs_topology_copy (const ZsTopology *topology) G_GNUC_WARN_UNUSED_RESULT;
+/* Appends bytes to KEY: topologies that say the same append the same, others others. */
+void        zs_topology_key  (const ZsTopology *topology, GString *key);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsTopology, zs_topology_free)
 
 /* The fabric behind FABRIC for this GPU and number of GPUs ("nvswitch" with a100-sxm4-40gb:

@@ -1,8 +1,8 @@
 /* cluster.c: what a cluster answers to a run.
  * SPDX-License-Identifier: MIT
  *
- * Resources are the links of all nodes (node x links of a node + link), then for each node its CPU
- * cores, NVMe reads, NVMe writes, and host memory for topologies that do not know theirs.
+ * Resources are, node by node, its links, then its CPU cores, NVMe reads, NVMe writes, and host memory
+ * for topologies that do not know theirs.
  *
  * Groups inside a node look alike in all nodes: their communicators are made for the first node,
  * and the links moved to the node that is asked for.
@@ -56,9 +56,15 @@ struct ZsCluster {
 };
 
 static int32_t
+link_resource (const ZsCluster *cluster, int64_t node, int32_t link)
+{
+  return (int32_t) (node * (cluster->n_links + N_NODE_RESOURCES)) + link;
+}
+
+static int32_t
 node_resource (const ZsCluster *cluster, int64_t node, int what)
 {
-  return (int32_t) (cluster->n_nodes * cluster->n_links + node * N_NODE_RESOURCES + what);
+  return link_resource (cluster, node, cluster->n_links + what);
 }
 
 static void
@@ -66,16 +72,11 @@ resource_name (const void *self, int32_t resource, char *ret_name, size_t room)
 {
   static const char *const NAMES[] = { "CPU cores", "NVMe reads", "NVMe writes", "host memory" };
   const ZsCluster *cluster = self;
-  int64_t links = cluster->n_nodes * cluster->n_links, node;
-  const char *name;
+  int32_t of_node = cluster->n_links + N_NODE_RESOURCES, place = resource % of_node;
+  int64_t node = resource / of_node;
+  const char *name = place < cluster->n_links ? cluster->spec.topology->links[place].name
+                                              : NAMES[place - cluster->n_links];
 
-  if (resource < links) {
-    node = resource / cluster->n_links;
-    name = cluster->spec.topology->links[resource % cluster->n_links].name;
-  } else {
-    node = (resource - links) / N_NODE_RESOURCES;
-    name = NAMES[(resource - links) % N_NODE_RESOURCES];
-  }
   if (cluster->n_nodes > 1)
     g_snprintf (ret_name, room, "node %" G_GINT64_FORMAT ": %s", node, name);
   else
@@ -149,9 +150,11 @@ use_loads (const ZsCluster *cluster, int64_t node, const ZsLoad *loads, int n_lo
   for (int k = 0; k < n_loads; k++) {
     int64_t weight = ((int64_t) loads[k].weight * ZS_SHARE_ONE + busiest / 2) / busiest;
 
-    if (weight > 0)
-      zs_transfer_use (transfer, (int32_t) (node * cluster->n_links) + loads[k].link,
-                       (int32_t) weight);
+    int32_t resource = link_resource (cluster, node + loads[k].link / cluster->n_links,
+                                      loads[k].link % cluster->n_links);
+
+    if (weight > 0 && !(transfer->first_node && resource >= link_resource (cluster, 1, 0)))
+      zs_transfer_use (transfer, resource, (int32_t) weight);
   }
 }
 
@@ -216,6 +219,9 @@ collective (const void *self, ZsCommunicator communicator, int64_t group, ZsColl
   if (busiest > 0) {
     transfer->bytes = (int64_t) ((__int128) bytes * busiest / ZS_LOAD_ONE);
     use_loads (cluster, node, choice.loads, choice.n_loads, busiest, transfer);
+    for (int k = 1; k < choice.n_nodes && !transfer->first_node; k++)
+      use_loads (cluster, node + choice.nodes[k] - choice.nodes[0], choice.loads, choice.n_loads,
+                 busiest, transfer);
   }
   double wire = (double) bytes * (n - 1) / n * (kind == ZS_COLLECTIVE_ALL_REDUCE ? 2 : 1);
 
@@ -249,7 +255,7 @@ use_memory (const ZsCluster *cluster, int64_t rank, ZsTransfer *transfer)
   int link = zs_topology_memory_link (cluster->spec.topology, (int) (rank % cluster->node_ranks));
 
   if (link >= 0)
-    zs_transfer_use (transfer, (int32_t) (node * cluster->n_links) + link, ZS_SHARE_ONE);
+    zs_transfer_use (transfer, link_resource (cluster, node, link), ZS_SHARE_ONE);
   else
     zs_transfer_use (transfer, node_resource (cluster, node, NODE_MEMORY), ZS_SHARE_ONE);
 }
@@ -365,13 +371,13 @@ make_capacities (ZsCluster *cluster)
 {
   const ZsTopology *topology = cluster->spec.topology;
   const ZsHost *host = cluster->spec.host;
-  int32_t n = node_resource (cluster, cluster->n_nodes, 0);
+  int32_t n = link_resource (cluster, cluster->n_nodes, 0);
   const ZsRate unbounded = INT64_C (100000000000000);
 
   cluster->capacities = g_new (ZsRate, n);
   for (int64_t node = 0; node < cluster->n_nodes; node++) {
     for (int32_t l = 0; l < cluster->n_links; l++)
-      cluster->capacities[node * cluster->n_links + l]
+      cluster->capacities[link_resource (cluster, node, l)]
         = CLAMP (topology->links[l].rate, 1, unbounded);
     const ZsRate rates[N_NODE_RESOURCES] = {
       [NODE_CORES] = (ZsRate) MAX (1, host->cores) * 1000000000,
@@ -385,6 +391,8 @@ make_capacities (ZsCluster *cluster)
   }
   cluster->machine.capacities = cluster->capacities;
   cluster->machine.n_resources = n;
+  if (cluster->machine.n_ranks % cluster->node_ranks == 0)
+    cluster->machine.node_resources = link_resource (cluster, 1, 0);
 }
 
 ZsCluster *

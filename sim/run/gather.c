@@ -252,9 +252,10 @@ gather_links (Run *run, ZsResult *result)
 
   result->links = g_array_new (FALSE, TRUE, sizeof (ZsLinkUse));
   for (int32_t s = 0; s < machine->n_resources; s++) {
+    int32_t like = s % run->n_resources;   /* on the first node, where that is run for all */
     ZsLinkUse use = { .resource = s, .rate = machine->capacities[s],
-                      .bytes = zs_flow_set_bytes (run->flows, s),
-                      .busy = zs_flow_set_busy (run->flows, s, run->now) };
+                      .bytes = zs_flow_set_bytes (run->flows, like),
+                      .busy = zs_flow_set_busy (run->flows, like, run->now) };
 
     if (use.bytes == 0)
       continue;
@@ -262,6 +263,18 @@ gather_links (Run *run, ZsResult *result)
       machine->resource_name (machine->self, s, use.name, sizeof use.name);
     g_array_append_val (result->links, use);
   }
+}
+
+/* Does RANK stand for the one that is to be reported? */
+static bool
+is_wanted (const Run *run, const Rank *rank)
+{
+  int64_t wanted = run->options->report_rank;
+
+  for (int32_t m = 0; m < rank->n_members && wanted >= 0 && wanted < run->machine->n_ranks; m++)
+    if (rank->members[m] == (run->one_node ? wanted % run->folded_ranks : wanted))
+      return true;
+  return false;
 }
 
 static const Rank *
@@ -277,9 +290,8 @@ choose_rank (const Run *run)
             || (rank->peak_bytes == worst->peak_bytes
                 && rank->peak_reserved > worst->peak_reserved))
       worst = rank;
-    for (int32_t m = 0; m < rank->n_members && run->options->report_rank >= 0; m++)
-      if (rank->members[m] == run->options->report_rank)
-        return rank;
+    if (is_wanted (run, rank))
+      return rank;
   }
   return worst;
 }
@@ -325,9 +337,8 @@ zs_gather_result (Run *run)
   result->oom = run->oom;
   run->oom.message = NULL;
   result->reported_rank = rank->rank;
-  for (int32_t m = 0; m < rank->n_members; m++)
-    if (rank->members[m] == run->options->report_rank)
-      result->reported_rank = run->options->report_rank;
+  if (is_wanted (run, rank))
+    result->reported_rank = run->options->report_rank;
   if (run->outcome == ZS_OUTCOME_OOM)
     end_with_failure (rank);
   result->n_ranks = machine->n_ranks;

@@ -365,7 +365,7 @@ zs_host_run (Rank *rank)
     rank->n_instructions++;
   }
   zs_rank_update (rank);
-  if (rank->n_instructions > run->max_instructions && run->error == NULL) {
+  if (rank->n_instructions - rank->n_repeated > run->max_instructions && run->error == NULL) {
     g_set_error (&run->error, ZS_RUN_ERROR, ZS_RUN_ERROR_LIMIT,
                  "the run is too large: stopped after %" G_GINT64_FORMAT " instructions of rank %"
                  G_GINT64_FORMAT "; fewer steps or micro-steps (gradient accumulation) make it "

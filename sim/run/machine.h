@@ -26,6 +26,7 @@ typedef struct {
   GArray *shares;        /* ZsShare: added to by the answer, see zs_transfer_use () */
   int     sms;           /* collectives: SMs taken on each GPU, from its arrival to the end */
   double  gpu_memory_rate;   /* bytes/s of GPU memory traffic on each GPU during `transfer` */
+  bool    first_node;        /* said by who asks: of the shares, only those of the first node matter */
 } ZsTransfer;
 
 static inline void
@@ -42,6 +43,10 @@ typedef struct {
   int64_t n_ranks, node_ranks;   /* node of a rank = rank / node_ranks */
   const ZsRate *capacities;      /* of the resources */
   int32_t n_resources;
+  /* Not 0: all nodes are alike.  The resources of node N are this many from N x this on; what a rank
+   * uses, one with the same place on another node uses there; collectives of all ranks, of groups
+   * within nodes and across them load all nodes alike. */
+  int32_t node_resources;
   void   (*resource_name) (const void *self, int32_t resource, char *ret_name, size_t room);
 
   /* ---- the GPU ---- */

@@ -14,7 +14,7 @@
  * they are floating point).  The result is that of the long way, to the picosecond and the byte;
  * tests/run holds the two against each other.
  *
- * Runs that keep every span or every allocation are run the long way.
+ * Runs that keep every span, every allocation or every change of a link's rate are run the long way.
  */
 #include "config.h"
 
@@ -55,7 +55,7 @@ zs_repeat_init (Run *run)
   const ZsRunOptions *options = run->options;
 
   run->looks_for_repeats = !options->no_repeats && !options->want_spans
-                           && !options->want_memory_events;
+                           && !options->want_memory_events && !options->want_link_points;
   for (int kind = 0; kind < ZS_N_REPEATS; kind++) {
     run->boundaries[kind] = g_array_new (FALSE, FALSE, sizeof (Boundary));
     g_array_set_clear_func (run->boundaries[kind], clear_boundary);
@@ -490,6 +490,7 @@ repeat (Run *run, const Boundary *past, int64_t times, const ZsPlannerPlace *adv
   zs_event_queue_shift (&run->queue, times * period);
   zs_earliest_shift (&run->earliest, times * period);
   run->now += times * period;
+  run->n_repeated_events += times * (run->n_events - past->n_events);
   run->n_events += times * (run->n_events - past->n_events);
   for (int32_t k = 0; k < run->n_ranks; k++)
     repeat_rank (&run->ranks[k], &past->ranks[k], times, period, advance);

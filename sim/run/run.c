@@ -3,6 +3,10 @@
 
 #include "sim/run/world.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 G_DEFINE_QUARK (zs-run-error-quark, zs_run_error)
 
 void
@@ -149,6 +153,18 @@ run_all (Run *run)
   }
 }
 
+void
+zs_run_keep_memory (void)
+{
+#ifdef __GLIBC__
+  /* blocks up to the largest that M_MMAP_THRESHOLD may be (malloc.h: half of a heap) come from heaps
+   * that only grow; a run of LLaMA-7B takes some 10 MiB */
+  mallopt (M_MMAP_THRESHOLD, 32 << 20);
+  mallopt (M_TRIM_THRESHOLD, 1 << 30);
+  mallopt (M_TOP_PAD, 1 << 20);
+#endif
+}
+
 ZsResult *
 zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *options,
              GError **error)
@@ -164,7 +180,8 @@ zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *o
       run.host_costs[w] = machine->host_cost (machine->self, w);
   run.shares = g_array_new (FALSE, FALSE, sizeof (ZsShare));
   zs_event_queue_init (&run.queue);
-  run.flows = zs_flow_set_new (machine->capacities, machine->n_resources);
+  zs_fold_init (&run);
+  run.flows = zs_flow_set_new (machine->capacities, run.n_resources);
   if (options->want_link_points) {
     run.link_points = g_array_new (FALSE, FALSE, sizeof (ZsLinkPoint));
     run.link_rates = g_new0 (ZsRate, machine->n_resources + 1);

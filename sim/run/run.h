@@ -44,6 +44,7 @@ typedef struct {
 typedef struct {
   void *self;
   ZsPlanSource (*open) (void *self, int64_t rank);
+  bool one_plan;                   /* all ranks have equal plans; plan_key is not asked */
   /* Ranks with the same key have equal plans.  NULL: plans are compared (each is made once more).
      */
   int64_t (*plan_key) (void *self, int64_t rank);
@@ -67,7 +68,7 @@ typedef struct {
   int64_t memory_limit_bytes;      /* on reserved bytes; 0: none */
   ZsVersion torch;                 /* whose OOM text */
   int64_t overflow_steps;          /* bit n: the fp16 gradients of step n overflow */
-  int64_t max_instructions, max_events;   /* 0: 2e9 of each */
+  int64_t max_instructions, max_events;   /* that are run, without repetitions; 0: 2e9 of each */
 } ZsRunOptions;
 
 void zs_run_options_init (ZsRunOptions *options);
@@ -79,6 +80,10 @@ typedef enum {
   ZS_RUN_ERROR_DEADLOCK,           /* all wait for one another: the plans do not fit together */
   ZS_RUN_ERROR_PLAN,               /* members of a communicator issue different collectives */
 } ZsRunError;
+
+/* For a process with many runs: memory that one has freed is kept for the next, which then has no page
+ * faults.  The process does not give back what it once held. */
+void zs_run_keep_memory (void);
 
 ZsResult *zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *options,
                        GError **error) G_GNUC_WARN_UNUSED_RESULT;

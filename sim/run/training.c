@@ -168,6 +168,7 @@ zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions
     if (!divides (&training->shape, group > 0 ? group : training->world))
       work.plan_key = NULL;
   }
+  work.one_plan = work.plan_key == one_plan;
   ZsResult *result = zs_run_work (&work, machine, options, error);
 
   g_free (job.own_elements);

@@ -122,7 +122,7 @@ lane_op (Rank *rank, int l, const Item *item)
 
   g_array_set_size (run->shares, 0);
   for (int32_t m = 0; m < rank->n_members; m++) {
-    ZsTransfer transfer = { .shares = run->shares };
+    ZsTransfer transfer = { .shares = run->shares, .first_node = run->one_node };
     int64_t member = rank->members[m];
 
     if (item->kind == ITEM_COPY)
@@ -154,7 +154,7 @@ collective_op (Run *run, Instance *instance, ZsCollectiveKind kind, int64_t byte
 
   g_array_set_size (run->shares, 0);
   for (int32_t g = 0; g < instance->n_groups; g++) {
-    ZsTransfer transfer = { .shares = run->shares };
+    ZsTransfer transfer = { .shares = run->shares, .first_node = run->one_node };
 
     machine->collective (machine->self, instance->communicator, instance->groups[g], kind, bytes,
                          &transfer);
@@ -347,7 +347,7 @@ zs_world_advance (Run *run, ZsTime horizon)
         run->now = MAX (run->now, horizon);
       return when != ZS_TIME_MAX;
     }
-    if (++run->n_events > run->max_events) {
+    if (++run->n_events - run->n_repeated_events > run->max_events) {
       g_set_error (&run->error, ZS_RUN_ERROR, ZS_RUN_ERROR_LIMIT,
                    "stopped after %" G_GINT64_FORMAT " events", run->max_events);
       run->stopped = true;

@@ -265,6 +265,9 @@ struct Run {
   Instance *instances;
   int32_t  n_instances;
   int64_t  n_plans;        /* distinct ones that are run */
+  bool     one_node;       /* the first node is run for all: fold.c */
+  int64_t  folded_ranks;   /* ranks, groups and resources that are looked at: all, or the first node's */
+  int32_t  n_resources;
 
   ZsTime   now;
   ZsEarliest earliest;
@@ -276,6 +279,7 @@ struct Run {
   int64_t  n_events, max_events, n_instructions, max_instructions;
   ZsTime   host_costs[ZS_N_HOST_WORKS];
   uint64_t launch_depth;
+  int64_t  n_repeated_events;
   int64_t  n_resets;       /* of the use of links */
   bool     looks_for_repeats;
   GArray  *boundaries[ZS_N_REPEATS];
@@ -377,6 +381,8 @@ void zs_repeat_look (Run *run);
 GArray *zs_repeat_points (Rank *rank);
 
 /* ---- fold.c ---- */
+/* How much of the machine has to be looked at. */
+void zs_fold_init (Run *run);
 void zs_fold_ranks (Run *run);
 
 /* ---- critical.c ---- */

@@ -14,6 +14,7 @@ struct ZsBase {
   const ZsScenarioFlags *flags;
   const char *const     *sets;
   ZsCatalogue  *catalogue;
+  ZsClusterCache *machines;
 };
 
 static ZsBase *
@@ -22,8 +23,10 @@ new_base (ZsDocument *document, const ZsNode *root, const char *file, const ZsSc
 {
   ZsBase *base = g_new0 (ZsBase, 1);
 
+  zs_run_keep_memory ();
   *base = (ZsBase) { .document = document, .root = root, .file = g_strdup (file), .flags = flags,
-                     .sets = sets, .catalogue = catalogue };
+                     .sets = sets, .catalogue = catalogue,
+                     .machines = zs_cluster_cache_new () };
   return base;
 }
 
@@ -51,6 +54,7 @@ zs_base_free (ZsBase *base)
   if (base == NULL)
     return;
   zs_document_free (base->document);
+  zs_cluster_cache_free (base->machines);
   g_free (base->file);
   g_free (base);
 }
@@ -227,7 +231,7 @@ zs_base_run (const ZsBase *base, const char *const *changes, const ZsRunOptions 
     g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s", g_strchomp (text));
     return NULL;
   }
-  ZsResult *result = zs_scenario_run (scenario, options, error);
+  ZsResult *result = zs_scenario_run_cached (scenario, options, base->machines, error);
 
   if (result != NULL && ret_scenario != NULL)
     *ret_scenario = g_steal_pointer (&scenario);

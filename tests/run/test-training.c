@@ -363,6 +363,55 @@ threads_get_the_same (void)
   job_clear (&job);
 }
 
+/* Many nodes that are alike: running the first for all gives what looking at all of them gives. */
+static void
+alike_nodes_are_run_once (void)
+{
+  static const struct { int stage; int64_t group; } cases[] = { { 3, 0 }, { 0, 0 }, { 3, 2 }, { 3, 4 } };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    Job job;
+    ZsRunOptions options;
+    const ZsNetwork network = { .name = "ib", .kind = ZS_NETWORK_INFINIBAND, .nics = 2,
+                                .rate = INT64_C (25000000000), .latency = 5 * ZS_MICROSECOND,
+                                .efficiency = 0.9, .gpu_direct = true };
+
+    zs_run_options_init (&options);
+    options.want_links = options.want_memory_points = true;
+    options.report_rank = 9;
+    job_init (&job, MODEL_TINY, cases[i].stage, 4, "pcie4-x16-two-sockets");
+    CU_ASSERT_TRUE_FATAL (zs_topology_connect (job.topology, 3, &network, NULL));
+    job.training.world = job.training.zero.world = 12;
+    job.training.zero.hpz_partition_size = cases[i].group;
+    job_ready (&job);
+    g_autoptr (ZsResult) a = job_run (&job, &options);
+    ZsMachine machine = *zs_cluster_machine (job.cluster);
+
+    CU_ASSERT_TRUE (machine.node_resources > 0);
+    machine.node_resources = 0;
+    g_autoptr (ZsResult) b = zs_run (&job.training, &machine, &options, NULL);
+
+    CU_ASSERT_EQUAL (a->step_time_ps, b->step_time_ps);
+    CU_ASSERT_EQUAL (a->reported_rank, 9);
+    CU_ASSERT_EQUAL (b->reported_rank, 9);
+    CU_ASSERT_EQUAL (a->peak_reserved_bytes, b->peak_reserved_bytes);
+    CU_ASSERT_EQUAL (a->peak_device_bytes, b->peak_device_bytes);
+    CU_ASSERT_EQUAL (a->host_pageable_peak_bytes, b->host_pageable_peak_bytes);
+    for (int w = 0; w < ZS_N_WAITS; w++)
+      CU_ASSERT_EQUAL (a->wait_ps[w], b->wait_ps[w]);
+    CU_ASSERT_EQUAL_FATAL (a->links->len, b->links->len);
+    for (guint l = 0; l < a->links->len; l++) {
+      const ZsLinkUse *x = &g_array_index (a->links, ZsLinkUse, l);
+      const ZsLinkUse *y = &g_array_index (b->links, ZsLinkUse, l);
+
+      CU_ASSERT_STRING_EQUAL (x->name, y->name);
+      CU_ASSERT_EQUAL (x->bytes, y->bytes);
+      CU_ASSERT_EQUAL (x->busy, y->busy);
+    }
+    job_clear (&job);
+  }
+}
+
 int
 main (void)
 {
@@ -378,6 +427,7 @@ main (void)
     { "a small limit is out of memory", a_small_limit_is_out_of_memory },
     { "spans are in order", spans_are_in_order },
     { "threads get the same", threads_get_the_same },
+    { "alike nodes are run once", alike_nodes_are_run_once },
     CU_TEST_INFO_NULL
   };
   return testing_main ("training", tests);

@@ -479,6 +479,30 @@ a_cluster_alone_is_read (void)
   g_rmdir (folder);
 }
 
+static void
+machines_are_shared_between_scenarios (void)
+{
+  static const char text[] = "model: {base: llama-7b, layers: 2}\n"
+                             "cluster: {gpu: h100-sxm-80gb, gpus_per_node: 4, fabric: nvswitch}\n"
+                             "training: {framework: deepspeed, micro_batch: 1, sequence_length: 512,\n"
+                             "  deepspeed: {bf16: {enabled: true}, zero_optimization: {stage: 3}}}\n";
+  static const char *const changes[][2] = { { NULL }, { "stage=2", NULL },
+                                            { "cluster.fabric=pcie", NULL },
+                                            { "training.dtype=bf16", NULL }, { NULL } };
+  g_autoptr (ZsClusterCache) cache = zs_cluster_cache_new ();
+
+  for (size_t i = 0; i < G_N_ELEMENTS (changes); i++) {
+    g_autoptr (ZsScenario) scenario = parse (text, NULL, changes[i]);
+    g_autoptr (ZsResult) shared = zs_scenario_run_cached (scenario, NULL, cache, NULL);
+    g_autoptr (ZsResult) own = zs_scenario_run (scenario, NULL, NULL);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL (shared);
+    CU_ASSERT_PTR_NOT_NULL_FATAL (own);
+    CU_ASSERT_EQUAL (shared->step_time_ps, own->step_time_ps);
+    CU_ASSERT_EQUAL (shared->peak_device_bytes, own->peak_device_bytes);
+  }
+}
+
 int
 main (void)
 {
@@ -502,6 +526,7 @@ main (void)
     { "a topology file says how many GPUs", a_topology_file_says_how_many_gpus },
     { "a scenario runs", a_scenario_runs },
     { "a cluster alone is read", a_cluster_alone_is_read },
+    { "machines are shared between scenarios", machines_are_shared_between_scenarios },
     CU_TEST_INFO_NULL
   };
   int status;
