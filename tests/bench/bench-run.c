@@ -217,6 +217,7 @@ main (int argc, char **argv)
   Fixture fixture;
   ZsRunOptions options;
 
+  zs_run_keep_memory ();
   zs_run_options_init (&options);
   options.want_memory_points = true;
   if (strchr (only, 'j') == NULL) {
