@@ -15,6 +15,7 @@ libzerosim_core_la_SOURCES += \
   sim/run/result.h \
   sim/run/run.c \
   sim/run/run.h \
+  sim/run/shared.c \
   sim/run/training.c \
   sim/run/training.h \
   sim/run/world.c \

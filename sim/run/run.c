@@ -38,7 +38,8 @@ rank_init (Run *run, int32_t index)
     rank->memory_events = g_array_new (FALSE, FALSE, sizeof (ZsMemoryEvent));
   rank->slowdowns = g_new0 (Slowdown, 1);     /* nothing is taken */
   rank->n_slowdowns = 1;
-  rank->source = run->work->open (run->work->self, rank->rank);
+  if (rank->source.next == NULL)
+    rank->source = run->work->open (run->work->self, rank->rank);
   zs_memory_init (rank);
 }
 
@@ -189,6 +190,8 @@ zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *o
   zs_repeat_init (&run);
   zs_fold_ranks (&run);
   zs_earliest_init (&run.earliest, run.n_ranks);
+  if (run.n_ranks > 1 && work->one_plan && options->no_folding)
+    zs_shared_open (&run);
   for (int32_t k = 0; k < run.n_ranks; k++)
     rank_init (&run, k);
 

@@ -380,6 +380,10 @@ void zs_repeat_look (Run *run);
 /* The memory timeline of RANK with its repetitions, taken out; NULL: not kept. */
 GArray *zs_repeat_points (Rank *rank);
 
+/* ---- shared.c ---- */
+/* All ranks read one plan, in the place of one each. */
+void zs_shared_open (Run *run);
+
 /* ---- fold.c ---- */
 /* How much of the machine has to be looked at. */
 void zs_fold_init (Run *run);
