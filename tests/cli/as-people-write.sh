@@ -46,7 +46,7 @@ cat >table <<'END'
 0|micro-batch 2 x accumulation 8 x 8 ranks, sequence 2048, checkpointing|run args.json --model llama-3.2-1b --gpus 8xH100
 1|accelerate.yaml:1:1: a scenario or a ds_config is wanted here|compare accelerate.yaml --vary stage=2,3
 0|llama-7b, ZeRO-3, 2 x|run zero3
-0|zero2|compare zero3 zero2
+0|ZeRO-2|compare zero3 zero2
 1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100
 1|ds.json:1:1: no GPU is named|run ds.json --model llama-7b
 2|SCENARIO is missing|run --model llama-7b
