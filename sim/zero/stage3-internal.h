@@ -85,6 +85,7 @@ typedef struct {
   int32_t *first_member, *members;   /* by module: what it fetches */
   bool    *hooked;                   /* by module: false inside a leaf module */
   bool    *is_leaf;                  /* by module */
+  ZsTensor *leaf_empty;               /* by module: what its absent parameters point to */
   ZsCoordinator *coordinator;
   ZsPlan  *plan;                     /* of the call in progress */
 

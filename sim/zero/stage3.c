@@ -216,12 +216,25 @@ fetch (Zero3 *zero, ZsPlan *plan, int32_t module, bool forward, bool recompute)
     zs_plan_host (plan, ZS_HOST_RECORD_TRACE, 1);
   zs_plan_host (plan, ZS_HOST_FETCH, 1);
   zs_coordinator_fetch (zero->coordinator, module, forward, recompute);
+  zs_plan_unref (plan, zero->leaf_empty[module]);
+  zero->leaf_empty[module] = ZS_NO_TENSOR;
 }
 
+/* A leaf's absent parameters share a tensor of one number.  Where the threshold makes leaves, forward
+ * lets nothing go once there is a trace: measured with 0.19.5 to the byte; why is not known. */
 static void
 release (Zero3 *zero, ZsPlan *plan, int32_t module, bool backward)
 {
   zero->plan = plan;
+  if (zero->config.module_granularity_threshold > 0 && !backward
+      && zs_coordinator_mode (zero->coordinator) == ZS_TRACE_COMPLETE)
+    return;
+  if (zero->is_leaf[module]) {
+    ZsTensor empty = zs_plan_alloc (plan, 4, ZS_CATEGORY_GATHERED);
+
+    zs_plan_unref (plan, zero->leaf_empty[module]);
+    zero->leaf_empty[module] = empty;
+  }
   zs_plan_host (plan, ZS_HOST_HOOK, 1);
   zs_plan_host (plan, ZS_HOST_RELEASE, 1);
   zs_coordinator_release (zero->coordinator, module, backward);
@@ -358,6 +371,7 @@ zero3_free (void *self)
   g_free (zero->members);
   g_free (zero->hooked);
   g_free (zero->is_leaf);
+  g_free (zero->leaf_empty);
   g_free (zero->group_order);
   g_free (zero->sub_groups);
   g_free (zero->in_bucket);
@@ -380,6 +394,7 @@ zero3_digest (const void *self, bool events)
   uint64_t digest = zs_digest_items (zs_coordinator_digest (zero->coordinator), &copy, 1);
 
   digest = zs_digest_items (digest, zero->parameters, zero->n_parameters);
+  digest = zs_digest_items (digest, zero->leaf_empty, zero->model->n_modules);
   for (int32_t h = 0; h < zero->n_handles; h++)
     if (zero->handles[h].used) {
       digest = zs_digest_items (zs_digest_add (digest, (uint64_t) h), &zero->handles[h], 1);
@@ -444,6 +459,9 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
     zero3_place_shards (zero);
   zero->hooked = g_new0 (bool, model->n_modules);
   zero->is_leaf = g_new0 (bool, model->n_modules);
+  zero->leaf_empty = g_new (ZsTensor, model->n_modules);
+  for (int32_t m = 0; m < model->n_modules; m++)
+    zero->leaf_empty[m] = ZS_NO_TENSOR;
   find_leaf_modules (zero);
   find_members (zero);
   make_coordinator (zero);
