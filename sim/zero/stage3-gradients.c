@@ -202,7 +202,8 @@ flush (Zero3 *zero, ZsPlan *plan)
   ZsTensor flat = ZS_NO_TENSOR, shards[zero->n_in_bucket];
   bool quantized = false;
 
-  if (!zero->config.reduce_scatter && zero->config.contiguous_gradients
+  /* 0.19.5 with reduce_scatter false reserves to the byte what it does with true */
+  if (zero->old_backward && !zero->config.reduce_scatter && zero->config.contiguous_gradients
       && zero->bucket_elements <= zero->config.reduce_bucket_size)
     reduce_in_place (zero, plan);
   else if (zero3_quantizes_gradients (zero)) {
