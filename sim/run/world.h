@@ -130,7 +130,8 @@ typedef struct {
   uint64_t position;
 } EventPoint;
 
-/* A GArray that grows by doubling, whose length is kept here while it is written. */
+/* A GArray that grows fourfold (what is not written yet costs nothing, what is moved does), whose length
+ * is kept here while it is written. */
 typedef struct {
   GArray *array;           /* NULL: nothing is noted */
   guint   n;
@@ -140,7 +141,7 @@ static inline gpointer
 zs_notes_add (Notes *notes, gsize size)
 {
   if (G_UNLIKELY (notes->n == notes->array->len))
-    g_array_set_size (notes->array, MAX (256, notes->array->len * 2));
+    g_array_set_size (notes->array, MAX (4096, notes->array->len * 4));
   return notes->array->data + (gsize) notes->n++ * size;
 }
 
