@@ -26,7 +26,7 @@ typedef struct {
 static const Option OPTIONS[] = {
   { "model", "NAME|FILE", SCENARIO, STRING, FIELD (model),
     "a name of `zerosim list models`, or a Hugging Face config.json" },
-  { "gpus", "NxNAME", SCENARIO | MACHINE, STRING, FIELD (gpus), "GPUs of one node, such as 2xA100-40G" },
+  { "gpus", "NxNAME", SCENARIO | MACHINE, STRING, FIELD (gpus), "GPUs of one node, such as 2xA100-40G, or a machine such as p4d.24xlarge" },
   { "nodes", "N", SCENARIO | MACHINE, STRING, FIELD (nodes), "nodes of equal kind" },
   { "fabric", "NAME|FILE", SCENARIO | MACHINE, STRING, FIELD (fabric),
     "links between the GPUs of a node: pcie, nvlink, nvswitch, ideal, a name, `nvidia-smi topo -m` text or NCCL XML" },

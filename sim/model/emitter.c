@@ -300,8 +300,12 @@ zs_emitter_model_flops (const ZsEmitter *e)
 {
   const ZsModelShape *s = &e->model->shape;
   double head = 2.0 * (double) e->tokens * (double) s->hidden * (double) s->vocabulary;
+  double weights = layer_flops (e) * (double) s->n_layers + head;
 
-  return 3.0 * ((layer_flops (e) + attention_flops (e)) * (double) s->n_layers + head);
+  /* backward: the gradients of inputs and of weights; frozen weights have none.  The adapters' own are
+   * left out: rank / hidden of them, some thousandths. */
+  return (e->shape.lora.rank > 0 ? 2.0 : 3.0) * weights
+         + 3.0 * attention_flops (e) * (double) s->n_layers;
 }
 
 double

@@ -362,7 +362,8 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
     if (changes->len == 0)
       try_table (&study, SMALLER_TOGETHER, G_N_ELEMENTS (SMALLER_TOGETHER), scenario, -1);
   }
-  qsort (changes->data, changes->len, sizeof (ZsChange), compare_changes);
+  if (changes->len > 1)
+    qsort (changes->data, changes->len, sizeof (ZsChange), compare_changes);
   int n_found = (int) changes->len;
 
   if (changes->len > MAX_SHOWN)

@@ -196,7 +196,8 @@ add_folder (GArray *cases, const char *folder, int depth, ZsErrors *errors)
     return zs_errors_add (errors, "%s", error->message);
   for (const char *name; (name = g_dir_read_name (dir)) != NULL;)
     g_ptr_array_add (names, g_strdup (name));
-  qsort (names->pdata, names->len, sizeof (char *), compare_strings);
+  if (names->len > 1)
+    qsort (names->pdata, names->len, sizeof (char *), compare_strings);
   for (guint i = 0; i < names->len; i++) {
     g_autofree char *path = g_build_filename (folder, g_ptr_array_index (names, i), NULL);
 
@@ -306,7 +307,8 @@ zs_validation_summary (const ZsValidation *validation, ZsQuantity quantity, cons
   }
   if (errors->len == 0)
     return false;
-  qsort (errors->data, errors->len, sizeof (double), compare_doubles);
+  if (errors->len > 1)
+    qsort (errors->data, errors->len, sizeof (double), compare_doubles);
   const double *sorted = (const double *) errors->data;
   int n = summary.n = (int) errors->len;
 

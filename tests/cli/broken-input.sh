@@ -203,7 +203,7 @@ cat >table <<'END'
 1|nothing that comes with zerosim is called '../gpus/t4'|show ../gpus/t4
 END
 echo "1..$(wc -l <table)"
-ulimit -v 2000000 2>/dev/null   # 2 GB of addresses; not possible with sanitizers
+ulimit -S -v 2000000 2>/dev/null   # 2 GB of addresses; not possible with sanitizers
 "$ZEROSIM" version >/dev/null 2>&1 || ulimit -S -v unlimited 2>/dev/null
 n=0
 while IFS='|' read -r status pattern command; do

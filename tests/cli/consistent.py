@@ -17,6 +17,9 @@ ZERO = {"zero0": {"stage": 0}, "zero1": {"stage": 1}, "zero2": {"stage": 2}, "ze
                        "offload_param": {"device": "nvme", "nvme_path": "/nvme"}}}
 JOBS = [("llama-3.2-1b", "2x4090", 1), ("llama-7b", "2xA100-40G", 1), ("llama-2-7b", "8xH100", 2),
         ("qwen2.5-0.5b", "1xT4", 1), ("llama-2-70b", "8xH100", 4)]
+# without the input embeddings, which multiply nothing
+PARAMETERS = {"llama-3.2-1b": 1.236e9, "llama-7b": 6.607e9, "llama-2-7b": 6.607e9, "qwen2.5-0.5b": 0.494e9,
+              "llama-2-70b": 68.71e9}
 OPTIONS = [[], ["--checkpointing", "2", "--lora", "8:q_proj,v_proj"],
            ["--accumulation", "3", "--checkpointing", "2", "--attention", "eager"],
            ["--set", "training.alloc_conf=expandable_segments:True", "--micro-batch", "2"]]
@@ -45,7 +48,7 @@ def negatives(value, path=""):
         yield "%s is %s" % (path, value)
 
 
-def contradictions(r):
+def contradictions(r, parameters, lora):
     oom = r.get("oom")
     allocated, reserved = r["peak_allocated_bytes"], r["peak_reserved_bytes"]
     held = sum(holder["bytes"] for holder in r["peak_holders"])
@@ -59,6 +62,10 @@ def contradictions(r):
         yield "holders sum to %d" % held
     if not 0 <= r["mfu"] < 1:
         yield "MFU %g" % r["mfu"]
+    per_token = r["tflops_per_gpu"] * 1e12 / max(r["tokens_per_second_per_gpu"], 1) / parameters
+    wanted = 4 if lora else 6   # frozen weights have no gradients
+    if not oom and not wanted <= per_token < 1.3 * wanted:
+        yield "%g floating point operations a token and parameter" % per_token
     if oom:
         if oom["step"] > 0 and (allocated < oom["allocated_bytes"] or reserved < oom["reserved_bytes"]):
             yield "peaks %d, %d below what there was when it failed: %d, %d" % (
@@ -101,7 +108,7 @@ def main():
             if run.returncode != 0 or run.stderr:
                 bad.append("status %d %s" % (run.returncode, run.stderr))
             else:
-                bad += contradictions(json.loads(run.stdout))
+                bad += contradictions(json.loads(run.stdout), PARAMETERS[model], "--lora" in option)
             quiet = [] if number % 4 == 0 else ["--no-advice"]   # which takes ten runs
             text = subprocess.run(command + quiet, capture_output=True, text=True).stdout
             bad += ["wide: " + line for line in text.split("\n") if len(line) > 80 and "https://" not in line]

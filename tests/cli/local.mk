@@ -11,6 +11,7 @@ CLI_TESTS = \
   tests/cli/options.sh \
   tests/cli/check.sh \
   tests/cli/plot.sh \
+  tests/cli/readme.sh \
   tests/cli/replay.sh \
   tests/cli/report.sh \
   tests/cli/sweep.sh \
