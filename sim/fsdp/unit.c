@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "sim/fsdp/unit.h"
+#include "sim/model/quantize.h"
 
 #include "sim/base/digest.h"
 
@@ -262,6 +263,7 @@ fsdp_load (FsdpUnits *units)
     if (model->modules[model->parameters[i].module].kind == ZS_MODULE_FINAL_NORM)
       load_rotary (plan, model->shape.head_dim, units->rotary);
   }
+  zs_load_quantized_states (plan, model);
   /* A tied head is built and then given up for the embedding. */
   if (model->shape.tied_embeddings)
     zs_plan_unref (plan, zs_plan_alloc (plan, model->shape.vocabulary * model->shape.hidden

@@ -43,6 +43,10 @@ typedef struct {
   ZsForwardKernel cast_weight, cast_x;
   uint32_t cast_x_back, cast_weight_back, cast_bias_back;
   bool    bias, adapted, trainable;
+  bool    quantized;                              /* nf4: the weight is made for each product */
+  int64_t full_weight_bytes, scale_bytes;
+  ZsForwardKernel dequantize, clone;
+  uint32_t dequantize_back;
   int64_t bias_bytes, bias_buffer, bias_semaphores;
   ZsForwardKernel product;
   uint32_t dgrad, wgrad, bias_sum, accumulate;

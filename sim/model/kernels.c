@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "sim/model/emit-internal.h"
+#include "sim/model/quantize.h"
 
 #include <string.h>
 
@@ -154,6 +155,14 @@ add_linear (ZsEmitter *e, int which, ZsWhat what, const char *name, int64_t in, 
   kind->bias = bias;
   kind->trainable = !adapts;
   kind->adapted = adapts && (e->shape.lora.targets & target) != 0;
+  kind->quantized = adapts && e->shape.lora.base_4bit && which != ZS_HEAD;
+  kind->full_weight_bytes = in * out * a;
+  kind->scale_bytes = zs_quantized_scales (in * out);
+  kind->dequantize = forward (e, ZS_KERNEL_CAST, in * out, zs_packed_bytes (in * out) + in * out * a, 4,
+                              "dequantize");
+  kind->dequantize_back = backward (e, ZS_KERNEL_CAST, in * out, zs_packed_bytes (in * out) + in * out * a,
+                                    4, "dequantize");
+  kind->clone = forward (e, ZS_KERNEL_COPY, t * out, t * out * 2 * a, a, "lora.clone");
   kind->casts_input = e->weight_cast && which != ZS_O && which != ZS_DOWN;
   kind->wide_in_bytes = kind->casts_input ? t * in * e->stream : kind->in_bytes;
   kind->wide_weight_bytes = in * out * e->stream;

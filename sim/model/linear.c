@@ -41,6 +41,21 @@ saves_weight (const ZsEmitter *e)
   return !efficient (e) || (e->recompute && !e->shape.reentrant);
 }
 
+/* The whole weight of a 4-bit one; with doubly quantised scales these first. */
+static ZsTensor
+whole_weight (ZsEmitter *e, const ZsLinearKind *kind)
+{
+  ZsTensor scales = zs_temporary (e, e->shape.lora.double_quantized ? kind->scale_bytes : 0);
+  ZsTensor weight = zs_temporary (e, kind->full_weight_bytes);
+
+  if (e->thread == 0 || e->recompute)
+    zs_run (e, kind->dequantize);
+  else
+    zs_run_back (e, kind->dequantize_back);
+  zs_drop (e, scales);
+  return weight;
+}
+
 /* x A^T B^T * scaling, added to BASE, which it takes. */
 static ZsTensor
 adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids, ZsTensor x, bool x_grad,
@@ -49,6 +64,13 @@ adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
   bool cast = kind->a_in_bytes != kind->wide_in_bytes;
   ZsTensor input = zs_plan_ref (e->plan, x);
 
+  if (kind->quantized) {   /* result.clone () */
+    ZsTensor clone = zs_activation (e, kind->out_bytes);
+
+    zs_run (e, kind->clone);
+    zs_drop (e, base);
+    base = clone;
+  }
   if (cast) {
     zs_drop (e, input);
     input = zs_activation (e, kind->a_in_bytes);
@@ -111,11 +133,19 @@ adapter_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids,
   ZsTensor scaled = zs_temporary (e, kind->b_out_bytes);
   zs_run (e, kind->scale);
   zs_drop (e, wide);
-  ZsTensor sum = zs_activation (e, kind->b_out_bytes);
+  bool narrow = kind->b_out_bytes != kind->out_bytes;
+  if (narrow && kind->quantized) {   /* peft's bnb layers go back to the base's dtype before the sum */
+    ZsTensor down = zs_temporary (e, kind->out_bytes);
+
+    zs_run (e, kind->cast_out);
+    zs_drop (e, scaled);
+    scaled = down;
+  }
+  ZsTensor sum = zs_activation (e, kind->quantized ? kind->out_bytes : kind->b_out_bytes);
   zs_run (e, kind->add);
   zs_drop (e, scaled);
   zs_drop (e, base);
-  if (kind->b_out_bytes != kind->out_bytes) {
+  if (narrow && !kind->quantized) {
     ZsTensor result = zs_activation (e, kind->out_bytes);
 
     zs_run (e, kind->cast_out);
@@ -133,10 +163,12 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
 {
   bool stop_here = stop && !kind->adapted;
 
+  if (stop_here && kind->quantized)   /* saves nothing: the product before it was the last that did */
+    return ZS_NO_TENSOR;
   zs_enter (e, ids->module);
   ZsTensor input = zs_plan_ref (e->plan, x);
   ZsTensor weight = zs_plan_ref (e->plan, zs_weight_of (e, ids->weight < 0 ? 0 : ids->weight));
-  if (e->weight_cast) {
+  if (e->weight_cast && !kind->quantized) {
     zs_drop (e, weight);
     weight = zs_cast_weight (e, kind->weight_bytes, kind->cast_weight);
   }
@@ -145,8 +177,9 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
     input = zs_activation (e, kind->in_bytes);
     zs_run (e, kind->cast_x);
   }
-  saved->input = zs_save (e, input, kind->trainable || (efficient (e) && x_grad));
-  saved->weight = zs_save (e, weight, x_grad && saves_weight (e));
+  saved->input = zs_save (e, input, kind->trainable || (efficient (e) && x_grad && !kind->quantized));
+  saved->weight = zs_save (e, weight, x_grad && saves_weight (e) && !kind->quantized);
+  ZsTensor whole = kind->quantized ? whole_weight (e, kind) : ZS_NO_TENSOR;
   zs_drop (e, weight);
   if (stop_here && !efficient (e)) {
     zs_drop (e, input);
@@ -159,6 +192,7 @@ zs_linear_forward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *id
   else
     zs_touch_cublas (e);
   zs_run (e, kind->product);
+  zs_drop (e, whole);
   zs_drop (e, input);
   if (stop_here) {
     zs_drop (e, result);
@@ -194,7 +228,10 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   ZsTensor wide = gradient, base = gradient;
   bool cast = kind->b_out_bytes != kind->out_bytes;
 
-  if (cast) {
+  if (cast && kind->quantized) {
+    wide = zs_temporary (e, kind->b_out_bytes);
+    zs_run_back (e, kind->cast_back);
+  } else if (cast) {
     wide = zs_temporary (e, kind->b_out_bytes);
     zs_run_back (e, kind->cast_back);
     if (consume)
@@ -207,9 +244,9 @@ adapter_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *ids
   }
   ZsTensor scaled = zs_temporary (e, kind->b_out_bytes);
   zs_run_back (e, kind->scale_back);
-  if (cast) {
+  if (cast)
     zs_drop (e, wide);
-  } else if (consume && !base_grad) {   /* the base needs it no more */
+  if ((!cast || kind->quantized) && consume && !base_grad) {   /* the base needs it no more */
     zs_drop (e, gradient);
     base = ZS_NO_TENSOR;
   }
@@ -298,6 +335,7 @@ zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *i
   ZsTensor dw = ZS_NO_TENSOR, dbias = ZS_NO_TENSOR, dx = ZS_NO_TENSOR;
   bool base_grad = x_grad || kind->trainable;
   bool input_first = efficient (e) || kind->bias;
+  ZsTensor whole = ZS_NO_TENSOR;
 
   zs_enter_back (e, ids->module);
   if (kind->adapted) {
@@ -310,6 +348,8 @@ zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *i
   if (e->pending != NULL)
     zs_recompute_now (e);
   if (base_grad) {
+    if (kind->quantized)
+      whole = whole_weight (e, kind);
     if (x_grad && input_first) {
       dx = zs_temporary (e, kind->in_bytes);
       zs_touch_cublas (e);
@@ -332,6 +372,7 @@ zs_linear_backward (ZsEmitter *e, const ZsLinearKind *kind, const ZsLinearIds *i
     if (kind->bias && kind->trainable)
       dbias = bias_gradient (e, kind);
   }
+  zs_drop (e, whole);
   if (consume)
     zs_drop (e, gradient);
   zs_release (e, &saved->weight);

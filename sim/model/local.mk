@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
   sim/model/attention-math.c \
+  sim/model/quantize.c \
+  sim/model/quantize.h \
   sim/model/attention-sdpa-math.c \
   sim/model/attention.c \
   sim/model/autocast.c \

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "sim/model/model.h"
+#include "sim/model/quantize.h"
 
 typedef struct {
   ZsModel *model;
@@ -61,8 +62,21 @@ add_linear (Build *build, ZsModuleKind kind, int32_t layer, int32_t parent, int6
 {
   int32_t module = add_module (build, kind, layer, parent);
   const ZsLora *lora = build->lora;
+  int64_t out = rows, in = columns;
+  bool quantized = lora != NULL && lora->rank > 0 && lora->base_4bit;
 
+  if (quantized) {
+    rows = zs_packed_bytes (rows * columns) / zs_dtype_bytes (build->dtype);
+    columns = 1;
+  }
   add_parameter (build, module, rows, columns, build->dtype, base_trains (build), false, name);
+  if (quantized) {
+    GArray *all = build->parameters;
+
+    g_array_index (all, ZsParameter, all->len - 1).quantized = true;
+    rows = out;
+    columns = in;
+  }
   if (bias)
     add_parameter (build, module, rows, 1, build->dtype, base_trains (build), true, bias_name);
   if (base_trains (build) || (lora->targets & target) == 0)
@@ -119,6 +133,7 @@ zs_model_new (const ZsModelShape *shape, const ZsLora *lora, ZsDtype dtype,
 
   (void) versions;   /* the order has not changed between the releases in behaviours.def */
   model->shape = *shape;
+  model->double_quantized = lora != NULL && lora->double_quantized;
   int32_t top = add_module (&build, ZS_MODULE_TOP, -1, -1);
   int32_t inner = add_module (&build, ZS_MODULE_INNER, -1, top);
   int32_t embedding = add_module (&build, ZS_MODULE_EMBEDDING, -1, inner);

@@ -39,6 +39,7 @@ typedef struct {
   ZsDtype dtype;
   bool    trainable;
   bool    is_bias;
+  bool    quantized;        /* nf4: elements of `dtype` that hold the packed weight (quantize.h) */
   const char *name;         /* static: "q_proj.weight" */
 } ZsParameter;
 
@@ -49,6 +50,7 @@ typedef struct {
   ZsParameter *parameters;  /* in the order of model.parameters (); tied weights once */
   int32_t      n_parameters;
   int64_t      n_elements, n_trainable;   /* sums over parameters */
+  bool         double_quantized;          /* ZsLora */
 } ZsModel;
 
 /* Modules and parameters of SHAPE with the adapters of LORA (may be NULL); DTYPE of base weights. */

@@ -7,6 +7,7 @@
 
 #include "sim/model/optimizer.h"
 #include "sim/model/plain.h"
+#include "sim/model/quantize.h"
 
 #include "sim/base/digest.h"
 
@@ -79,6 +80,7 @@ load (void *self, ZsPlan *plan)
     if (model->modules[parameter->module].kind == ZS_MODULE_FINAL_NORM)
       load_rotary (plain);
   }
+  zs_load_quantized_states (plan, model);
   if (model->shape.tied_embeddings && !plain->shape.cast_model)   /* made, then tied and dropped */
     zs_plan_unref (plan, zs_plan_alloc (plan, model->parameters[0].elements
                                                 * zs_dtype_bytes (model->parameters[0].dtype),

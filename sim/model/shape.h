@@ -37,6 +37,8 @@ typedef struct {
   unsigned targets;        /* ZS_LINEAR_* */
   ZsDtype  dtype;          /* of the adapters while they train */
   double   dropout;
+  bool     base_4bit;      /* QLoRA: the base's linears, but the head, are nf4 (quantize.h) */
+  bool     double_quantized;   /* and their scales in 8 bit */
 } ZsLora;
 
 typedef enum { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH, ZS_OPTIMIZER_FOR_LOOP } ZsOptimizerKind;

@@ -138,7 +138,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
                  .prefetch = 1,
                  .use_orig_params = true,
                  .state_dict_offload = true,
-                 .storage = ZS_DTYPE_FP32,
+                 .storage = training->step.load_in_4bit ? compute : ZS_DTYPE_FP32,
                  .compute = compute,
                  .reduce = first ? compute : ZS_DTYPE_FP32 };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
@@ -153,7 +153,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
                      ZS_DTYPE_WORDS[value.compute]);
   zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s",
                      ZS_DTYPE_WORDS[value.reduce]);
-  zs_reader_default (reader, "training.fsdp.storage_dtype", "zerosim", "fp32");
+  zs_reader_default (reader, "training.fsdp.storage_dtype", "zerosim", "%s",
+                     ZS_DTYPE_WORDS[value.storage]);
   training->fsdp = (ZsFsdpConfig){
     .version = first ? 1 : 2,
     .world = training->world,

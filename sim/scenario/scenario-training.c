@@ -13,7 +13,7 @@ typedef struct {
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
-  bool fused_operators, reentrant, autocast, load_in_4bit, zero_init, attention_mask, keep_outputs, new_inputs, synchronize,
+  bool fused_operators, reentrant, autocast, load_in_4bit, double_quant, zero_init, attention_mask, keep_outputs, new_inputs, synchronize,
     hugging_face, save;
   const char *alloc_conf;
 } Values;
@@ -23,7 +23,7 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
-       SAVE, SDPA_BACKEND, NEW_INPUTS, N_FIELDS };
+       SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -70,6 +70,8 @@ static const ZsField FIELDS[N_FIELDS] = {
   [AUTOCAST] = { ZS_FIELD ("autocast", BOOL, Values, autocast),
                  .help = "fp32 parameters under autocast" },
   [LOAD_IN_4BIT] = { ZS_FIELD ("load_in_4bit", BOOL, Values, load_in_4bit) },
+  [DOUBLE_QUANT] = { ZS_FIELD ("double_quant", BOOL, Values, double_quant),
+                     .help = "bnb_4bit_use_double_quant" },
   [ZERO_INIT] = { ZS_FIELD ("zero_init", BOOL, Values, zero_init),
                   .help = "stage 3: build under zero.Init" },
   [MEMORY_LIMIT] = { ZS_FIELD ("memory_limit", BYTES, Values, memory_limit), .min = 1 << 20,
@@ -452,6 +454,7 @@ zs_reader_training (ZsReader *reader)
   ZsTraining *training = &scenario->training;
   ZsStepShape *step = &training->step;
   Values values = { .zero_init = true,
+                    .double_quant = true,
                     .steps = 3,
                     .micro_batch = 1,
                     .accumulation = 1,
@@ -492,9 +495,6 @@ zs_reader_training (ZsReader *reader)
     .sm_count = scenario->cluster.gpu.sm_count,
     .reentrant = scenario->cluster.versions.of[ZS_SOFTWARE_TRANSFORMERS] < ZS_VERSION (5, 0, 0),
   };
-  if (values.load_in_4bit)
-    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "not-simulated", given[LOAD_IN_4BIT],
-                  "4-bit weights are not simulated: they are taken in 16 bit, so memory is too high");
   if (!read_alloc_conf (reader, given[ALLOC_CONF]))
     return false;
   if (training->framework == ZS_FRAMEWORK_SINGLE && training->world > 1)
@@ -505,6 +505,18 @@ zs_reader_training (ZsReader *reader)
 
   ok &= read_optimizer (reader, values.optimizer, &step->optimizer, &values.optimizer_groups);
   ok &= zs_reader_lora (reader, values.lora, step, &lora_dtype_given);
+  if (ok && values.load_in_4bit && step->lora.rank == 0)
+    ok = zs_node_fail (given[LOAD_IN_4BIT], reader->errors,
+                       "4-bit weights cannot be trained: `load_in_4bit` needs `lora`");
+  if (ok && values.load_in_4bit) {
+    step->lora.base_4bit = true;
+    step->lora.double_quantized = values.double_quant;
+    zs_reader_default (reader, "training.double_quant", "the QLoRA recipe", "true");
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "qlora", given[LOAD_IN_4BIT],
+                  "4-bit weights are from bitsandbytes' and peft's sources and were not measured; "
+                  "norms, embeddings and head stay in 16 bit (peft's prepare_model_for_kbit_training "
+                  "() would make them fp32)");
+  }
   if (given[REENTRANT] != NULL)
     step->reentrant = values.reentrant;
   else if (step->checkpoint_every > 0 && !reentrant_given)

@@ -1,6 +1,7 @@
 /* load.c: the model on the GPU.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include "sim/model/quantize.h"
 #include "sim/zero/load.h"
 #include "sim/zero/torch-ops.h"
 
@@ -76,6 +77,7 @@ zs_zero_load_model (ZsPlan *plan, const ZsModel *model, ZsTensor *storage,
 
     zs_plan_unref (plan, zs_plan_alloc (plan, bytes, ZS_CATEGORY_PARAMETERS));
   }
+  zs_load_quantized_states (plan, model);
   for (int32_t p = 0; p < model->n_parameters; p++)
     if (is_adapter (model, p))
       load_parameter (plan, model, p, storage);

@@ -9,6 +9,7 @@
  */
 #include "config.h"
 
+#include "sim/model/quantize.h"
 #include "sim/zero/stage3-internal.h"
 
 static void
@@ -185,6 +186,7 @@ zero3_load (void *self, ZsPlan *plan)
     }
     zs_plan_unref (plan, full);
   }
+  zs_load_quantized_states (plan, model);
   if (zero->shape.lora.rank > 0) {
     load_adapters (zero, plan);
     zs_plan_unref (plan, zero->tied_head_shard);   /* collected on the way */

@@ -7,3 +7,8 @@ check_PROGRAMS += tests/model/test-loss
 TESTS += tests/model/test-loss
 tests_model_test_loss_SOURCES = tests/model/test-loss.c
 tests_model_test_loss_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/model/test-quantize
+TESTS += tests/model/test-quantize
+tests_model_test_quantize_SOURCES = tests/model/test-quantize.c
+tests_model_test_quantize_LDADD = $(TEST_LIBS)
