@@ -397,7 +397,9 @@ load_document (Reader *reader, const char *path)
   GError *error = NULL;
   ZsDocument *document;
 
-  if (g_str_has_suffix (path, ".json") || g_str_has_suffix (path, ".hjson"))
+  /* what is no file may be the name of a scenario */
+  if (g_str_has_suffix (path, ".json") || g_str_has_suffix (path, ".hjson")
+      || !g_file_test (path, G_FILE_TEST_EXISTS))
     return NULL;
   document = zs_document_load (path, &error);
   if (document == NULL) {

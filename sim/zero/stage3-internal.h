@@ -65,6 +65,7 @@ typedef struct {
 } Zero3Limiter;                /* how far the host runs ahead of a stream */
 
 typedef struct {
+  ZsHooks        hooks;
   const ZsModel *model;
   ZsZeroConfig   config;
   ZsStepShape    shape;

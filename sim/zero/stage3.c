@@ -476,9 +476,7 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
     zero->label_offload = zs_plan_label (plan, -1, "offload gradients");
   }
 
-  ZsHooks *hooks = g_new0 (ZsHooks, 1);
-
-  *hooks = (ZsHooks) {
+  zero->hooks = (ZsHooks) {
     .self = zero,
     .load = zero3_load,
     .init = zero3_init,
@@ -501,5 +499,5 @@ zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsSt
     .digest = zero3_digest,
     .free = zero3_free,
   };
-  return hooks;
+  return &zero->hooks;
 }

@@ -22,7 +22,7 @@ typedef enum {
 } ZsZero3Communicator;
 
 /* Hooks of RANK.  MODEL must outlive them; CONFIG and SHAPE are copied.  PLAN may be NULL: the hooks
- * keep no plan of their own.  Free with hooks->free (hooks->self), then g_free (hooks). */
+ * keep no plan of their own.  Free with hooks->free (hooks->self). */
 ZsHooks *zs_zero3_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
                              const ZsStepShape *shape, int64_t rank,
                              ZsPlan *plan) G_GNUC_WARN_UNUSED_RESULT;

@@ -432,7 +432,6 @@ saving_gathers_module_by_module (void)
     CU_ASSERT_EQUAL (zs_host_allocator_counters (holdings.allocator)->pageable_peak >= 13476831232,
                      rank == 0);
     hooks->free (hooks->self);
-    g_free (hooks);
     holdings_clear (&holdings);
   }
 }
