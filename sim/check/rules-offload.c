@@ -23,19 +23,6 @@ zs_check_rule_nvme_buffers (const ZsCheck *check)
 {
   const ZsZeroConfig *zero = &check->config->zero;
 
-  if (zero->offload_optimizer == ZS_DEVICE_NVME) {
-    int pipelines = zero->optimizer_pipeline_read + zero->optimizer_pipeline_write;
-    int64_t need = 4 + 4 * pipelines;
-    g_autofree char *instead = g_strdup_printf ("\"buffer_count\": %" G_GINT64_FORMAT, need);
-
-    if (zero->optimizer_buffer_count < need)
-      zs_check_say (check, zero->optimizer_buffer_count < 4 ? ZS_NOTE_ERROR : ZS_NOTE_RISKY,
-                    "nvme-buffers", OPTIMIZER ".buffer_count", instead,
-                    "Adam on NVMe needs 4 buffers per sub-group, and about 4 more for each of "
-                    "pipeline_read and pipeline_write; with %" G_GINT64_FORMAT
-                    " the first step aborts and asks for more",
-                    zero->optimizer_buffer_count);
-  }
   if (zero->offload_param == ZS_DEVICE_NVME && check->options->largest_tensor > 0) {
     int64_t shard = (check->options->largest_tensor + zero->world - 1) / zero->world;
     g_autofree char *instead = g_strdup_printf ("\"buffer_size\": %" G_GINT64_FORMAT, shard);

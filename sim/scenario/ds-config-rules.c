@@ -201,6 +201,57 @@ zenflow_without_offload (const ZsDsExam *exam)
                NULL, "zenflow needs an offloaded optimizer");
 }
 
+/* What changes bytes or times and is not in the simulator: said, not passed over. */
+static void
+not_simulated (const ZsDsExam *exam)
+{
+  static const struct {
+    const char *path, *what;
+  } KEYS[] = {
+    { ZERO "zenflow.topk_ratio", "ZenFlow" },
+    { ZERO "zenflow", "ZenFlow" },
+    { ZERO "offload_optimizer.super_offload", "SuperOffload" },
+    { "compile.deepcompile", "DeepCompile" },
+    { "tensor_parallel.autotp_size", "tensor parallelism" },
+    { "sequence_parallel_size", "sequence parallelism" },
+    { "hybrid_engine.enabled", "the hybrid engine" },
+  };
+  const char *said = "";
+
+  for (size_t i = 0; i < G_N_ELEMENTS (KEYS); i++) {
+    const ZsNode *node = zs_ds_get (exam, KEYS[i].path);
+    double number;
+    bool truth;
+
+    if (node == NULL || zs_node_is_null (node) || strcmp (said, KEYS[i].what) == 0
+        || (zs_node_bool (node, &truth) && !truth) || (zs_node_number (node, &number) && number <= 1
+                                                       && strstr (KEYS[i].path, "size") != NULL))
+      continue;
+    said = KEYS[i].what;
+    zs_ds_say (exam, ZS_NOTE_RISKY, "not-simulated", node, NULL,
+               "%s is not simulated: the result is that of the same file without it", said);
+  }
+}
+
+/* swap_tensor/partitioned_optimizer_swapper.py: the first step asserts that there are enough. */
+static void
+nvme_buffers (const ZsDsExam *exam)
+{
+  const ZsZeroConfig *zero = &exam->config->zero;
+  int64_t need = 4 + 4 * (zero->optimizer_pipeline_read + zero->optimizer_pipeline_write);
+
+  if (zero->offload_optimizer != ZS_DEVICE_NVME || zero->optimizer_buffer_count >= need)
+    return;
+  g_autofree char *instead = g_strdup_printf ("%" G_GINT64_FORMAT, need);
+
+  zs_ds_say (exam, zero->optimizer_buffer_count < 4 ? ZS_NOTE_ERROR : ZS_NOTE_RISKY, "nvme-buffers",
+             zs_ds_place (exam, ZERO "offload_optimizer.buffer_count"), instead,
+             "Adam on NVMe needs 4 buffers per sub-group, and about 4 more for each of "
+             "pipeline_read and pipeline_write; with %" G_GINT64_FORMAT
+             " the first step aborts and asks for more",
+             zero->optimizer_buffer_count);
+}
+
 static void
 amp_with_zero (const ZsDsExam *exam)
 {
@@ -312,7 +363,7 @@ static void (*const RULES[]) (const ZsDsExam *exam) = {
   stage_3_refusals,      states_without_master,   stage_0_in_bf16,
   prescaling_in_stage_2, zenflow_without_offload, amp_with_zero,
   optimizer_type,        scheduler_type,          offload_with_client_optimizer,
-  clipping_differs,
+  clipping_differs,      not_simulated,           nvme_buffers,
 };
 
 void

@@ -99,6 +99,8 @@ static const struct {
     "{" Z1 "}, \"scheduler\": {\"type\": \"WarmupLR\"}}", HF, NULL },
   { "optimizer-not-simulated", "{" Z1 "}, \"optimizer\": {\"type\": ^\"Lion\"}}",
     "{" Z1 "}, " ADAM "}", HF, NULL },
+  { "not-simulated", "{" Z1 "}, \"compile\": {\"deepcompile\": ^true}}",
+    "{" Z1 "}, \"compile\": {\"deepcompile\": false}}", HF, NULL },
   { "auto-resolved", "{" Z1 ", \"reduce_bucket_size\": ^\"auto\"}}", "{" Z1 "}}", SEVEN_B, NULL },
   { "auto-unresolved", "{" Z1 ", \"reduce_bucket_size\": ^\"auto\"}}", "{" Z1 "}}", HF, NULL },
   { "auto-without-hf", "{" Z1 "}, \"train_batch_size\": ^\"auto\"}",
