@@ -21,6 +21,10 @@ typedef struct {
   bool     cpu_offload;
   bool     limit_all_gathers;       /* FSDP1 */
   bool     backward_prefetch;       /* FSDP1: BACKWARD_PRE */
+  bool     prefetch_after;          /* FSDP1: BACKWARD_POST instead */
+  bool     no_sync;                 /* micro-steps that do not end a step run under no_sync (), or
+                                       set_requires_gradient_sync (false), as in Trainer and accelerate:
+                                       whole gradients wait on each GPU for the last one */
   bool     flat_optimizer;          /* FSDP1 with use_orig_params=False: the optimizer sees one flat
                                        parameter per unit */
   bool     state_dict_on_gpu;       /* FSDP1: FULL_STATE_DICT with offload_to_cpu=False */

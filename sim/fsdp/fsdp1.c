@@ -26,6 +26,7 @@ typedef struct {
   ZsTensor shard;           /* flat; GPU or host */
   ZsTensor full;            /* the gathered flat parameter, or none */
   ZsTensor gradient;        /* saved_grad_shard */
+  ZsTensor whole;           /* flat_param.grad before it is reduced: under no_sync it waits */
   bool     in_backward;     /* the pre-backward hook has run */
   uint32_t concatenate;     /* kernel */
 } FlatUnit;
@@ -35,6 +36,7 @@ typedef struct {
   FsdpUnits units;
   FlatUnit *flats;
   bool      initialised;    /* _lazy_init () has run */
+  bool      boundary;       /* of gradient accumulation */
   bool      stepped;        /* gradients are to go before the next forward */
   ZsEvent   inflight[MAX_INFLIGHT];
   int       n_inflight;
@@ -201,7 +203,8 @@ pre_backward (Fsdp1 *fsdp, int32_t index)
   zs_plan_host (fsdp->units.plan, ZS_HOST_FSDP_HOOK, 1);
   unshard (fsdp, index);
   zs_plan_stream_wait_stream (fsdp->units.plan, COMPUTE, UNSHARD);
-  if (fsdp->units.config.backward_prefetch && before >= 0)
+  if (fsdp->units.config.backward_prefetch && !fsdp->units.config.prefetch_after
+      && before >= 0)
     unshard (fsdp, before);
 }
 
@@ -340,6 +343,8 @@ post_backward (Fsdp1 *fsdp, int32_t index)
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
   for (int32_t i = unit->first; i < unit->first + unit->n; i++)
     any = any || units->parameters[i].gradient != ZS_NO_TENSOR;
+  bool waits = units->config.no_sync && !fsdp->boundary;
+
   if (!any) {
     reshard (fsdp, index);
     return;
@@ -356,8 +361,18 @@ post_backward (Fsdp1 *fsdp, int32_t index)
     zs_plan_unref (plan, units->parameters[i].gradient);
     units->parameters[i].gradient = ZS_NO_TENSOR;
   }
-  reshard (fsdp, index);
-  reduce (fsdp, index, gradient);
+  if (fsdp->flats[index].whole != ZS_NO_TENSOR) {
+    zs_plan_launch (plan, unit->accumulate_full);
+    zs_plan_unref (plan, gradient);
+    gradient = fsdp->flats[index].whole;
+  }
+  fsdp->flats[index].whole = waits ? gradient : ZS_NO_TENSOR;
+  if (!waits || units->config.reshard_after_forward)   /* _should_free_in_backward () */
+    reshard (fsdp, index);
+  if (units->config.prefetch_after && index > 0)
+    unshard (fsdp, index - 1);
+  if (!waits)
+    reduce (fsdp, index, gradient);
   zs_plan_set_label (plan, label);
 }
 
@@ -395,6 +410,15 @@ gradient (void *self, ZsPlan *plan, int32_t index, ZsTensor tensor)
   (void) plan;
   g_assert (parameter->gradient == ZS_NO_TENSOR);
   parameter->gradient = tensor;
+}
+
+static void
+before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool boundary)
+{
+  (void) plan;
+  (void) step;
+  (void) micro_step;
+  ((Fsdp1 *) self)->boundary = boundary;
 }
 
 /* ---- before training, and the step ---- */
@@ -554,11 +578,12 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
                              .bytes = 2 * elements * element, .name = "fsdp.concatenate" };
 
     fsdp->flats[i] = (FlatUnit) { .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
-                                  .gradient = ZS_NO_TENSOR,
+                                  .gradient = ZS_NO_TENSOR, .whole = ZS_NO_TENSOR,
                                   .concatenate = zs_plan_kernel (plan, &concatenate) };
   }
   fsdp->hooks = (ZsHooks) {
-    .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
+    .self = fsdp, .load = load, .init = init, .before_forward_pass = before_forward_pass,
+    .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
     .ends_inside_backward = true, .gradient = gradient, .step = step, .save = save,

@@ -44,6 +44,7 @@ typedef struct {
   GArray    *post_forward_order;   /* unit of each forward that backward will undo */
   Held       all_gather_state;     /* kept from one copy-out to the next */
   Held       reduce_scatter_state;
+  bool       boundary;             /* of gradient accumulation */
   int32_t    iter_forward_root;    /* -1: none is running */
   ZsEvent    last_reduce;
 } Fsdp2;
@@ -438,6 +439,42 @@ reduce (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n)
   zs_plan_unref (plan, output);
 }
 
+/* accumulate_unsharded_grad_if_needed () */
+static void
+accumulate (FsdpUnits *units, const FsdpUnit *unit)
+{
+  bool any = false;
+
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    FsdpParameter *parameter = &units->parameters[i];
+
+    if (parameter->accumulated == ZS_NO_TENSOR || parameter->gradient == ZS_NO_TENSOR)
+      continue;
+    any = true;
+    zs_plan_unref (units->plan, parameter->gradient);
+    parameter->gradient = ZS_NO_TENSOR;
+  }
+  if (any)
+    zs_plan_launch (units->plan, unit->accumulate_full);
+}
+
+/* to_accumulated_grad_if_needed () */
+static void
+keep_whole (FsdpUnits *units, const FsdpUnit *unit)
+{
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    FsdpParameter *parameter = &units->parameters[i];
+
+    if (parameter->gradient == ZS_NO_TENSOR || units->reduce_bytes == units->compute_bytes)
+      continue;
+    parameter->accumulated = zs_plan_alloc (units->plan, parameter->elements * units->reduce_bytes,
+                                            ZS_CATEGORY_GRADIENTS);
+    zs_plan_unref (units->plan, parameter->gradient);
+    parameter->gradient = ZS_NO_TENSOR;
+  }
+  zs_plan_launch (units->plan, unit->accumulate_full);
+}
+
 static void
 post_backward (Fsdp2 *fsdp, int32_t index)
 {
@@ -448,9 +485,22 @@ post_backward (Fsdp2 *fsdp, int32_t index)
 
   fsdp->states[index].group_state = POST_BACKWARD;
   zs_plan_host (units->plan, ZS_HOST_FSDP_HOOK, 1);
-  for (int32_t i = unit->first; i < unit->first + unit->n; i++)
-    if (units->parameters[i].gradient != ZS_NO_TENSOR)
+  accumulate (units, unit);
+  if (units->config.no_sync && !fsdp->boundary) {
+    reshard (fsdp, index);
+    keep_whole (units, unit);
+    return;
+  }
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    FsdpParameter *parameter = &units->parameters[i];
+
+    if (parameter->accumulated != ZS_NO_TENSOR) {
+      parameter->gradient = parameter->accumulated;
+      parameter->accumulated = ZS_NO_TENSOR;
+    }
+    if (parameter->gradient != ZS_NO_TENSOR)
       with_gradient[n++] = i;
+  }
   reshard (fsdp, index);
   if (n == 0)
     return;
@@ -514,9 +564,20 @@ gradient (void *self, ZsPlan *plan, int32_t index, ZsTensor tensor)
   Fsdp2 *fsdp = self;
   FsdpParameter *parameter = &fsdp->units.parameters[fsdp->units.slot_of_parameter[index]];
 
-  g_assert (parameter->gradient == ZS_NO_TENSOR);
-  (void) plan;
+  if (parameter->gradient != ZS_NO_TENSOR) {   /* under no_sync: in place */
+    zs_plan_unref (plan, tensor);
+    return;
+  }
   parameter->gradient = tensor;
+}
+
+static void
+before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool boundary)
+{
+  (void) plan;
+  (void) step;
+  (void) micro_step;
+  ((Fsdp2 *) self)->boundary = boundary;
 }
 
 /* ---- before training, and the step ---- */
@@ -629,7 +690,8 @@ zs_fsdp2_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
   fsdp->iter_forward_root = -1;
   fsdp->last_reduce = ZS_NO_EVENT;
   fsdp->hooks = (ZsHooks) {
-    .self = fsdp, .load = load, .init = init, .before_forward = before_forward,
+    .self = fsdp, .load = load, .init = init, .before_forward_pass = before_forward_pass,
+    .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
     .ends_inside_backward = true, .gradient = gradient, .step = step, .digest = fsdp2_digest,

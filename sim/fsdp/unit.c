@@ -78,6 +78,8 @@ finish_unit (FsdpUnits *units, FsdpUnit *unit)
   unit->reduce_copy = kernel (units, ZS_KERNEL_COPY, trained * units->ranks,
                               trained * units->ranks * (c + r), "fsdp.chunk_cat");
   unit->reduce_cast = kernel (units, ZS_KERNEL_CAST, trained, trained * (r + p), "fsdp.reduce_cast");
+  unit->accumulate_full = kernel (units, ZS_KERNEL_ELEMENTWISE, trained * units->ranks,
+                                  trained * units->ranks * (2 * r + c), "fsdp.accumulate whole");
   unit->accumulate = kernel (units, ZS_KERNEL_ELEMENTWISE, trained, trained * 3 * p,
                              "fsdp.accumulate");
 }
@@ -103,7 +105,7 @@ fill_unit (FsdpUnits *units, FsdpUnit *unit, int32_t *next)
       .index = i, .trainable = parameter->trainable, .elements = parameter->elements,
       .shard_elements = rows * parameter->columns, .local_elements = left * parameter->columns,
       .original = ZS_NO_TENSOR, .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
-      .gradient = ZS_NO_TENSOR, .shard_gradient = ZS_NO_TENSOR,
+      .gradient = ZS_NO_TENSOR, .accumulated = ZS_NO_TENSOR, .shard_gradient = ZS_NO_TENSOR,
     };
   }
   unit->n = *next - unit->first;

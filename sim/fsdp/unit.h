@@ -23,6 +23,7 @@ typedef struct {
   ZsTensor shard;               /* version 2; GPU or host memory */
   ZsTensor full;
   ZsTensor gradient;            /* .grad of the full parameter */
+  ZsTensor accumulated;         /* version 2 under no_sync: the same in the reduce dtype */
   ZsTensor shard_gradient;      /* version 2: a view into the unit's reduced gradients */
 } FsdpParameter;
 
@@ -33,7 +34,8 @@ typedef struct {
   int64_t  shard_elements;      /* padded sums */
   int64_t  flat_elements;       /* version 1: of the flat parameter before its padding to the ranks */
   int64_t  trainable_shard_elements;
-  uint32_t cast, copy_in, copy_out, reduce_copy, reduce_cast, accumulate;   /* kernels */
+  uint32_t cast, copy_in, copy_out, reduce_copy, reduce_cast, accumulate,
+    accumulate_full;            /* kernels */
 } FsdpUnit;
 
 typedef struct {

@@ -100,14 +100,14 @@ bool
 zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
-    bool reshard, reshard_root, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
+    bool no_sync, reshard, reshard_root, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
       state_dict_offload;
     int storage, compute, reduce, prefetch;
   } Fsdp;
   static const char *const prefetches[] = { "none",        "backward_post", "backward_pre",
                                             "NO_PREFETCH", "BACKWARD_POST", "BACKWARD_PRE",
                                             NULL };
-  static const int prefetch_values[] = { 0, 0, 1, 0, 0, 1 };
+  static const int prefetch_values[] = { 0, 2, 1, 0, 2, 1 };
   static const ZsField fields[] = {
     { ZS_FIELD ("reshard_after_forward", BOOL, Fsdp, reshard) },
     { ZS_FIELD ("param_dtype", WORD, Fsdp, compute), .words = ZS_DTYPE_WORDS,
@@ -121,6 +121,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
     { ZS_FIELD ("reshard_root", BOOL, Fsdp, reshard_root),
       .help = "FSDP2: false where fully_shard () is told nothing about resharding" },
+    { ZS_FIELD ("no_sync", BOOL, Fsdp, no_sync),
+      .help = "whole gradients wait for the last micro-step, as in Trainer and accelerate" },
     { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
       .word_values = prefetch_values },
     { ZS_FIELD ("use_orig_params", BOOL, Fsdp, use_orig_params),
@@ -132,7 +134,10 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
    * gradients reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
   bool first = training->framework == ZS_FRAMEWORK_FSDP1;
   int compute = (int)training->step.dtype;
-  Fsdp value = { .reshard = true,
+  bool trainer = true;   /* Trainer runs under accelerate's no_sync (), which FSDP1's model has */
+  zs_node_bool (zs_reader_find (reader, "training.hugging_face"), &trainer);
+  Fsdp value = { .no_sync = first && trainer,
+                 .reshard = true,
                  .reshard_root = true,
                  .limit_all_gathers = true,
                  .prefetch = 1,
@@ -149,6 +154,9 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     return false;
   zs_reader_record (reader, "training.fsdp.", fields, G_N_ELEMENTS (fields), given);
   zs_reader_default (reader, "training.fsdp.reshard_after_forward", "FSDP", "true");
+  if (training->gradient_accumulation > 1)
+    zs_reader_default (reader, "training.fsdp.no_sync", first ? "transformers' Trainer" : "zerosim", "%s",
+                       value.no_sync ? "true" : "false");
   zs_reader_default (reader, "training.fsdp.param_dtype", "zerosim", "%s",
                      ZS_DTYPE_WORDS[value.compute]);
   zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s",
@@ -169,6 +177,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     .cpu_offload = value.cpu_offload,
     .limit_all_gathers = value.limit_all_gathers,
     .backward_prefetch = value.prefetch == 1,
+    .prefetch_after = first && value.prefetch == 2,
+    .no_sync = value.no_sync,
     .flat_optimizer = first && !value.use_orig_params,
     .state_dict_on_gpu = first && !value.state_dict_offload,
     .optimizer = training->step.optimizer,

@@ -287,6 +287,9 @@ steps_end_where_they_began (void)
     test.config.version = g_rand_int_range (random, 1, 3);
     test.config.limit_all_gathers = g_rand_boolean (random);
     test.config.backward_prefetch = g_rand_boolean (random);
+    test.config.prefetch_after = g_rand_boolean (random);
+    test.config.no_sync = g_rand_boolean (random);
+    test.config.keep_root = g_rand_boolean (random);
     test.config.flat_optimizer = g_rand_boolean (random);
     test.config.hybrid = g_rand_boolean (random);
     if (test.config.hybrid)
@@ -313,6 +316,33 @@ steps_end_where_they_began (void)
                      fsdp_run_phase (run, "s4m0_bwd")->peak_allocated);
   }
   g_rand_free (random);
+}
+
+/* Under no_sync the first micro-step reduces nothing and leaves whole gradients: in the reduce dtype
+ * (version 2) or the compute dtype (version 1). */
+static void
+whole_gradients_wait_under_no_sync (void)
+{
+  for (int version = 1; version <= 2; version++) {
+    FsdpCase test = fsdp_case (256, 512, 3, 4, 2, 1000, false);
+    int64_t layer = 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512 + 2 * 256, n = 3 * layer + 2 * 1000 * 256 + 256;
+
+    test.config.version = version;
+    test.config.gradient_accumulation = 2;
+    g_autoptr (FsdpRun) with = fsdp_run (&test);
+    test.config.no_sync = true;
+    g_autoptr (FsdpRun) without = fsdp_run (&test);
+    const FsdpPhase *first = fsdp_run_phase (without, "s2m0_bwd");
+    int64_t more = first->allocated - fsdp_run_phase (with, "s2m0_bwd")->allocated;
+    int64_t expected = (version == 2 ? 4 : 2) * n - 4 * n / 4;
+
+    CU_ASSERT_TRUE (ABS (more - expected) < 64 * 512);   /* rounding of each tensor */
+    CU_ASSERT_EQUAL (fsdp_run_phase (with, "s2m0_bwd")->collective_bytes - first->collective_bytes, 4 * n);
+    CU_ASSERT_EQUAL (fsdp_run_phase (without, "s2m1_bwd")->collective_bytes,
+                     fsdp_run_phase (with, "s2m1_bwd")->collective_bytes);
+    CU_ASSERT_TRUE (ABS (fsdp_run_phase (without, "s2m1_bwd")->allocated
+                         - fsdp_run_phase (with, "s2m1_bwd")->allocated) < 64 * 512);
+  }
 }
 
 /* A shard has ceil (rows / ranks) rows on every rank; the optimizer's states have what is real. */
@@ -360,6 +390,7 @@ main (void)
     { "the bytes on the wire are those of the formula",
       the_bytes_on_the_wire_are_those_of_the_formula },
     { "steps end where they began", steps_end_where_they_began },
+    { "whole gradients wait under no_sync", whole_gradients_wait_under_no_sync },
     { "uneven rows are padded", uneven_rows_are_padded },
     { "offload keeps all in host memory", offload_keeps_all_in_host_memory },
     CU_TEST_INFO_NULL

@@ -26,6 +26,8 @@ def fsdp(run):
     words = ["reshard_after_forward: " + boolean(reshard), "param_dtype: bf16", "reduce_dtype: " + reduce,
              "storage_dtype: " + ("bf16" if pure else "fp32"),
              "cpu_offload: " + boolean(given.get("offload", False))]
+    if run["gas"] > 1:
+        words.append("no_sync: false")
     if first:
         words.append("use_orig_params: " + boolean(given.get("orig", False)))
     elif "reshard" not in given:
