@@ -160,13 +160,10 @@ zs_findings_text (const ZsFindings *findings)
 static void
 write_effect_json (ZsJsonWriter *writer, const ZsEffect *effect)
 {
-  static const char *const OUTCOMES[] = { [ZS_OUTCOME_OK] = "ok", [ZS_OUTCOME_OOM] = "oom",
-                                          [ZS_OUTCOME_HOST_OOM] = "host-oom" };
-
   zs_json_begin_object (writer, "effect");
   zs_json_string (writer, "set", effect->set);
-  zs_json_string (writer, "before", OUTCOMES[effect->before]);
-  zs_json_string (writer, "after", OUTCOMES[effect->after]);
+  zs_json_string (writer, "before", zs_outcome_name (effect->before));
+  zs_json_string (writer, "after", zs_outcome_name (effect->after));
   zs_json_int (writer, "peak_bytes", effect->peak_bytes);
   zs_json_int (writer, "step_time_ps", effect->step_time_ps);
   zs_json_int (writer, "host_bytes", effect->host_bytes);

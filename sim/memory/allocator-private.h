@@ -48,6 +48,18 @@ struct ZsCachingAllocator {
 /* ---- caching-allocator.c ---- */
 ZsBlock *allocator_block_new (ZsCachingAllocator *allocator);
 void     allocator_block_drop (ZsCachingAllocator *allocator, ZsBlock *block);
+/* BLOCK takes in the block after it, which is in no set any more. */
+static inline void
+allocator_absorb_after (ZsCachingAllocator *allocator, ZsBlock *block)
+{
+  ZsBlock *after = block->after;
+
+  block->size += after->size;
+  block->after = after->after;
+  if (after->after != NULL)
+    after->after->before = block;
+  allocator_block_drop (allocator, after);
+}
 /* Join BLOCK with its mapped free neighbours and put it into its free set; the block that remains. */
 ZsBlock *allocator_insert_joined (ZsCachingAllocator *allocator, ZsBlock *block);
 /* Insert without joining. */

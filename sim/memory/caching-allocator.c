@@ -111,20 +111,12 @@ allocator_insert_joined (ZsCachingAllocator *allocator, ZsBlock *block)
 
   if (before != NULL && before->state == ZS_BLOCK_INACTIVE) {
     zs_free_set_remove (set, before);
-    before->size += block->size;
-    before->after = after;
-    if (after != NULL)
-      after->before = before;
-    allocator_block_drop (allocator, block);
+    allocator_absorb_after (allocator, before);
     block = before;
   }
   if (after != NULL && after->state == ZS_BLOCK_INACTIVE) {
     zs_free_set_remove (set, after);
-    block->size += after->size;
-    block->after = after->after;
-    if (after->after != NULL)
-      after->after->before = block;
-    allocator_block_drop (allocator, after);
+    allocator_absorb_after (allocator, block);
   }
   allocator_insert_free (allocator, block);
   return block;

@@ -148,20 +148,12 @@ insert_unmapped_joined (ZsCachingAllocator *allocator, ZsBlock *block)
   block->state = ZS_BLOCK_UNMAPPED;
   if (before != NULL && before->state == ZS_BLOCK_UNMAPPED) {
     remove_unmapped (allocator, before);
-    before->size += block->size;
-    before->after = after;
-    if (after != NULL)
-      after->before = before;
-    allocator_block_drop (allocator, block);
+    allocator_absorb_after (allocator, before);
     block = before;
   }
   if (after != NULL && after->state == ZS_BLOCK_UNMAPPED) {
     remove_unmapped (allocator, after);
-    block->size += after->size;
-    block->after = after->after;
-    if (after->after != NULL)
-      after->after->before = block;
-    allocator_block_drop (allocator, after);
+    allocator_absorb_after (allocator, block);
   }
   insert_unmapped (allocator, block);
   return block;

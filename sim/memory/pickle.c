@@ -160,20 +160,28 @@ find_mark (Reader *reader, guint *ret_first)
   return fail (reader, "no mark on the stack");
 }
 
+/* What an opcode takes: the top N values, or with N < 0 what lies above the mark.  *RET_FIRST: where it
+ * begins on the stack, the mark included, which *RET_SKIP counts. */
+static bool
+find_values (Reader *reader, int n, guint *ret_first, guint *ret_skip)
+{
+  *ret_skip = n < 0;
+  if (n < 0)
+    return find_mark (reader, ret_first);
+  if (reader->stack->len < (guint) n)
+    return fail (reader, "too few values on the stack");
+  *ret_first = reader->stack->len - (guint) n;
+  return true;
+}
+
 /* A container from what lies above the mark, or the top N values. */
 static bool
 collect (Reader *reader, PickleType type, int n)
 {
   guint first = 0, skip = 0;
 
-  if (n < 0) {
-    if (!find_mark (reader, &first))
-      return false;
-    skip = 1;
-  } else if (reader->stack->len < (guint) n)
-    return fail (reader, "too few values on the stack");
-  else
-    first = reader->stack->len - (guint) n;
+  if (!find_values (reader, n, &first, &skip))
+    return false;
   PickleValue container = new_container (reader, type);
   guint count = reader->stack->len - first - skip;
 
@@ -193,14 +201,8 @@ extend (Reader *reader, PickleType type, int n)
 {
   guint first = 0, skip = 0;
 
-  if (n < 0) {
-    if (!find_mark (reader, &first))
-      return false;
-    skip = 1;
-  } else if (reader->stack->len < (guint) n)
-    return fail (reader, "too few values on the stack");
-  else
-    first = reader->stack->len - (guint) n;
+  if (!find_values (reader, n, &first, &skip))
+    return false;
   if (first == 0)
     return fail (reader, "no container on the stack");
 

@@ -3,10 +3,6 @@
 
 #include "sim/report/result-json.h"
 
-static const char *const OUTCOMES[] = {
-  [ZS_OUTCOME_OK] = "ok", [ZS_OUTCOME_OOM] = "oom", [ZS_OUTCOME_HOST_OOM] = "host-oom",
-};
-
 static void
 write_oom (const ZsOom *oom, ZsJsonWriter *writer)
 {
@@ -137,17 +133,13 @@ write_links (const ZsResult *result, ZsJsonWriter *writer)
 static void
 write_time (const ZsResult *result, ZsJsonWriter *writer)
 {
-  static const char *const NAMES[ZS_N_WAITS] = {
-    [ZS_WAIT_COMPUTE] = "compute_ps",
-    [ZS_WAIT_COMMUNICATION] = "exposed_communication_ps",
-    [ZS_WAIT_OFFLOAD] = "exposed_offload_ps",
-    [ZS_WAIT_OPTIMIZER] = "optimizer_ps",
-    [ZS_WAIT_HOST] = "host_bound_ps",
-  };
-
   zs_json_begin_object (writer, "time");
-  for (int wait = 0; wait < ZS_N_WAITS; wait++)
-    zs_json_int (writer, NAMES[wait], result->wait_ps[wait]);
+  for (int wait = 0; wait < ZS_N_WAITS; wait++) {
+    char key[48];
+
+    g_snprintf (key, sizeof key, "%s_ps", zs_wait_name (wait));
+    zs_json_int (writer, key, result->wait_ps[wait]);
+  }
   zs_json_end_object (writer);
 }
 
@@ -155,7 +147,7 @@ void
 zs_result_write_json (const ZsResult *result, const ZsResultNote *notes, int n_notes,
                       ZsJsonWriter *writer)
 {
-  zs_json_string (writer, "outcome", OUTCOMES[result->outcome]);
+  zs_json_string (writer, "outcome", zs_outcome_name (result->outcome));
   if (result->outcome == ZS_OUTCOME_OOM)
     write_oom (&result->oom, writer);
   zs_json_int (writer, "rank", result->reported_rank);

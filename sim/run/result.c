@@ -52,6 +52,16 @@ zs_category_name (ZsCategory category)
 }
 
 const char *
+zs_outcome_name (ZsOutcome outcome)
+{
+  static const char *const NAMES[] = {
+    [ZS_OUTCOME_OK] = "ok", [ZS_OUTCOME_OOM] = "oom", [ZS_OUTCOME_HOST_OOM] = "host-oom",
+  };
+
+  return NAMES[outcome];
+}
+
+const char *
 zs_phase_name (ZsPhase phase)
 {
   static const char *const NAMES[ZS_N_PHASES] = {

@@ -163,5 +163,6 @@ void zs_result_free (ZsResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsResult, zs_result_free)
 
 const char *zs_category_name (ZsCategory category);   /* "gathered parameters" */
+const char *zs_outcome_name (ZsOutcome outcome);      /* "ok", "oom", "host-oom" */
 const char *zs_phase_name (ZsPhase phase);            /* "forward" */
 const char *zs_wait_name (ZsWait wait);               /* "compute", "exposed_communication", ... */

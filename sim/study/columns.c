@@ -97,12 +97,3 @@ zs_column_get (int column, const ZsResult *result)
   }
   return (ZsCell) { .kind = ZS_CELL_INT, .integer = *(const int64_t *) slot };
 }
-
-const char *
-zs_outcome_word (ZsOutcome outcome)
-{
-  static const char *const WORDS[] = { [ZS_OUTCOME_OK] = "ok", [ZS_OUTCOME_OOM] = "oom",
-                                       [ZS_OUTCOME_HOST_OOM] = "host-oom" };
-
-  return WORDS[outcome];
-}

@@ -31,5 +31,3 @@ ZsCellKind  zs_column_kind   (int column);
 int         zs_column_find   (const char *name);
 /* Times of a run that did not fit, and places of an OOM that was none, are empty. */
 ZsCell      zs_column_get    (int column, const ZsResult *result);
-/* "ok", "oom", "host-oom" */
-const char *zs_outcome_word  (ZsOutcome outcome);

@@ -44,7 +44,7 @@ run_task (void *self, int64_t index)
     row->problem = g_strdup (error->message);
     return row;
   }
-  row->outcome = zs_outcome_word (result->outcome);
+  row->outcome = zs_outcome_name (result->outcome);
   row->cells = g_new0 (ZsCell, zs_columns_count ());
   for (int i = 0; i < zs_columns_count (); i++)
     row->cells[i] = zs_column_get (i, result);
