@@ -24,4 +24,4 @@ libzerosim_core_la_SOURCES += \
 nodist_libzerosim_core_la_SOURCES = sim/web/page-text.c
 MOSTLYCLEANFILES += sim/web/page-text.c
 sim/web/page-text.c: $(ZS_PAGE_FILES) sim/web/embed.awk sim/web/local.mk
-	$(AM_V_GEN)$(MKDIR_P) sim/web && (cd $(srcdir) && LC_ALL=C $(AWK) -f sim/web/embed.awk $(ZS_PAGE_FILES)) >$@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)$(MKDIR_P) sim/web && (cd $(abs_srcdir) && LC_ALL=C $(AWK) -f sim/web/embed.awk $(ZS_PAGE_FILES)) >$@.tmp && mv $@.tmp $@
