@@ -3,8 +3,8 @@
  *
  * Every picosecond of the compute stream is one of: a kernel or copy of its own ran; its head
  * waited for another lane, and the cause is what that lane was doing; or its queue was empty, and
- * the cause is what the host was doing: it worked (host-bound), or it waited itself for a lane,
- * and again the cause is what that lane was doing.  Waits are cut where their cause changes, and
+ * the cause is what the host was doing: it worked (host-bound), took pages for offload, or waited
+ * itself for a lane, and again the cause is what that lane was doing.  Waits are cut where their cause changes, and
  * added up at once, so that the parts of any stretch of the stream sum to its length.
  */
 #include "config.h"
@@ -99,6 +99,14 @@ zs_account_waits (Rank *rank)
       add_blocked (rank, rank->wait_since, now, cause);
   }
   rank->wait_since = now;
+}
+
+/* Pages that the host takes for buffers of offload: the GPU waits for offload, not for Python. */
+void
+zs_account_host_pages (Rank *rank, ZsTime start)
+{
+  if (rank->host > start)
+    add_blocked (rank, start, rank->host, ZS_WAIT_OFFLOAD);
 }
 
 void

@@ -344,12 +344,15 @@ zs_memory_host_alloc (Rank *rank, const ZsInstruction *instruction)
                                                                     : ZS_HOST_PINNED;
   Slot *slot = &rank->slots[instruction->id];
 
+  ZsTime start = rank->host;
+
   *slot = (Slot) { .host = zs_host_allocator_alloc (rank->host_memory, instruction->bytes, kind),
                    .label = instruction->label, .category = instruction->kind };
   if (slot->host.fresh && kind != ZS_HOST_PAGEABLE && machine->pin_cost != NULL)
     rank->host += machine->pin_cost (machine->self, slot->host.bytes);
   else if (kind == ZS_HOST_PAGEABLE && machine->fault_cost != NULL)
     rank->host += machine->fault_cost (machine->self, instruction->bytes);
+  zs_account_host_pages (rank, start);
 }
 
 void

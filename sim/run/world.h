@@ -353,6 +353,7 @@ void zs_account_waits (Rank *rank);
 void zs_account_wait (Rank *rank, ZsTime start, ZsTime end, uint8_t cause);
 /* The compute stream had nothing to do from START to END. */
 void zs_account_idle (Rank *rank, ZsTime start, ZsTime end);
+void zs_account_host_pages (Rank *rank, ZsTime start);
 uint8_t zs_account_cause (const Rank *rank, int l);
 
 /* ---- memory.c ---- */
