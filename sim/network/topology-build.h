@@ -27,6 +27,8 @@ int zs_topology_route (const ZsTopology *topology, int from, int to, unsigned in
 int zs_topology_cpu_of (const ZsTopology *topology, int part);
 /* The capacity (link) of KIND at PART, -1 none. */
 int zs_topology_capacity (const ZsTopology *topology, int part, ZsLinkKind kind);
+/* Is A the side of the host of a PCIe link to B?  Parts are added from the CPU down. */
+bool zs_topology_is_upper (const ZsTopology *topology, int a, int b);
 /* Path type from any part to any other over PCIe and sockets. */
 ZsPathType zs_topology_pcie_path_type (const ZsTopology *topology, int from, int to);
 
