@@ -45,16 +45,6 @@ table_time (ZsTime time, ZsTime whole)
   return g_strdup_printf (whole >= 100 * ZS_MILLISECOND ? "%.1f ms" : "%.3f ms", seconds * 1e3);
 }
 
-/* What of a GPU may be full without a warning: the rest is less than what drivers and libraries
- * differ by from machine to machine. */
-#define ROOM_TO_SPARE 0.98
-
-static bool
-is_tight (int64_t used, int64_t limit)
-{
-  return limit > 0 && (double) used > ROOM_TO_SPARE * (double) limit;
-}
-
 /* Where in the run: "step 2, backward of micro-step 1". */
 static char *
 place (int step, ZsPhase phase, int micro_step)
@@ -136,9 +126,9 @@ write_fits (const ZsResult *result, ZsText *text)
         "But only just: the allocator had to flush its cache and try again %s, which is slow.", times);
 
     zs_text_wrap (text, "  ", 2, just);
-  } else if (is_tight (used, limit)) {
+  } else if (zs_is_tight (used, limit)) {
     zs_text_wrap (text, "  ", 2,
-                  "With nothing to spare: another driver, or a program beside it, may tip it over.");
+                  "With little to spare: another driver, or a program beside it, may tip it over.");
   }
 }
 
@@ -287,8 +277,7 @@ outcome_of (const ZsChange *change, const ZsResult *before)
     g_autofree char *bytes = zs_bytes_format (change->peak_device_bytes);
 
     g_string_append_printf (line, "fits with %s%s", bytes,
-                            is_tight (change->peak_device_bytes, before->gpu_memory_bytes)
-                                ? ", with nothing to spare" : "");
+                            change->tight ? ", with little to spare" : "");
   } else {
     g_string_append (line, "does not fit alone");
   }

@@ -11,6 +11,7 @@ typedef struct {
   char     *reason;            /* one sentence; may be NULL */
   ZsOutcome outcome;
   int64_t   peak_reserved_bytes, peak_allocated_bytes, peak_device_bytes;
+  bool      tight;             /* zs_is_tight () */
   int64_t   host_bytes;        /* per node */
   ZsTime    step_time;
   double    tokens_per_second_per_gpu;

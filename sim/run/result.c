@@ -28,6 +28,12 @@ zs_result_free (ZsResult *result)
   g_free (result);
 }
 
+bool
+zs_is_tight (int64_t used, int64_t gpu_memory)
+{
+  return gpu_memory > 0 && (gpu_memory - used) * 25 < gpu_memory;
+}
+
 const char *
 zs_category_name (ZsCategory category)
 {

@@ -162,6 +162,9 @@ typedef struct {
 void zs_result_free (ZsResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsResult, zs_result_free)
 
+/* Less than 1/25 of a GPU is left: as much as predicted and measured reserved bytes differ by at worst
+ * (docs/memory.md), and drivers and libraries from machine to machine. */
+bool        zs_is_tight (int64_t used, int64_t gpu_memory);
 const char *zs_category_name (ZsCategory category);   /* "gathered parameters" */
 const char *zs_outcome_name (ZsOutcome outcome);      /* "ok", "oom", "host-oom" */
 const char *zs_phase_name (ZsPhase phase);            /* "forward" */

@@ -8,7 +8,6 @@
 #include "sim/study/advise-internal.h"
 
 #define MAX_FRONT_LINES 8
-#define LITTLE_LEFT    25     /* a fit is called tight where less than 1/25 of the GPU is left */
 
 /* ---- JSON ---- */
 
@@ -171,7 +170,7 @@ write_numbers (const ZsTrial *trial, ZsText *text)
                   trial->tokens_per_second_per_gpu, zs_trial_cost (trial));
   int64_t left = trial->gpu_memory_bytes - trial->peak_device_bytes;
 
-  if (left * LITTLE_LEFT < trial->gpu_memory_bytes) {
+  if (zs_is_tight (trial->peak_device_bytes, trial->gpu_memory_bytes)) {
     g_autofree char *size = zs_bytes_format (MAX (left, 0));
 
     zs_text_append (text, "  only %s of each GPU are left; --limit gpu_memory=SIZE asks for more room\n", size);

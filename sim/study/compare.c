@@ -11,7 +11,6 @@
 #include "sim/study/sweep.h"
 
 #define NOISE      0.02      /* two times that differ by less are equal to the model */
-#define LITTLE_LEFT 0.04     /* of the GPU's memory: a fit with less to spare is called tight */
 
 typedef struct {
   GPtrArray *tasks;           /* Task * */
@@ -271,7 +270,7 @@ append_room (GString *text, const ZsVariant *best)
   int64_t left = result->gpu_memory_bytes - result->peak_device_bytes;
   g_autofree char *size = zs_bytes_format (MAX (left, 0));
 
-  if ((double) left < LITTLE_LEFT * (double) result->gpu_memory_bytes)
+  if (zs_is_tight (result->peak_device_bytes, result->gpu_memory_bytes))
     g_string_append_printf (text, "; only %s of each GPU are left, so a longer sample may not fit", size);
 }
 

@@ -27,6 +27,8 @@ libzerosim_core_la_SOURCES += \
   sim/study/store.c \
   sim/study/store.h \
   sim/study/suggest.c \
+  sim/study/suggest-changes.c \
+  sim/study/suggest-changes.h \
   sim/study/suggest.h \
   sim/study/sweep-run.c \
   sim/study/sweep-run.h \

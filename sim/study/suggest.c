@@ -1,4 +1,4 @@
-/* suggest.c: tries a table of changes.  SPDX-License-Identifier: MIT */
+/* suggest.c: tries the changes of suggest-changes.c.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
 #include "sim/study/suggest.h"
@@ -8,172 +8,10 @@
 #include "sim/scenario/simulate.h"
 #include "sim/study/base.h"
 #include "sim/study/parallel.h"
+#include "sim/study/suggest-changes.h"
 
-#define MAX_SETS    6
 #define MAX_SHOWN   3
 #define WORTH_SHOWING 1.02     /* a gain of less than 2 % is within the model's noise */
-
-typedef bool (*Applies) (const ZsScenario *scenario);
-
-/* One change: what to set, when it makes sense, what it trades. */
-typedef struct {
-  const char *sets[MAX_SETS];
-  Applies     applies;
-  const char *reason;
-} Change;
-
-static bool
-is_zero (const ZsScenario *s)
-{
-  return s->training.framework == ZS_FRAMEWORK_DEEPSPEED;
-}
-
-static bool
-is_stage3 (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.stage == 3;
-}
-
-static bool
-not_checkpointed (const ZsScenario *s)
-{
-  return s->training.step.checkpoint_every == 0;
-}
-
-static bool
-checkpointed (const ZsScenario *s)
-{
-  return s->training.step.checkpoint_every != 0;
-}
-
-static bool
-optimizer_on_gpu (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.stage >= 1
-         && s->training.zero.offload_optimizer == ZS_DEVICE_NONE;
-}
-
-static bool
-optimizer_offloaded (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.offload_optimizer != ZS_DEVICE_NONE;
-}
-
-static bool
-parameters_on_gpu (const ZsScenario *s)
-{
-  return is_stage3 (s) && s->training.zero.offload_param == ZS_DEVICE_NONE;
-}
-
-static bool
-parameters_offloaded (const ZsScenario *s)
-{
-  return is_stage3 (s) && s->training.zero.offload_param != ZS_DEVICE_NONE;
-}
-
-static bool
-below_stage2 (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.stage < 2 && s->training.world > 1;
-}
-
-static bool
-below_stage3 (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.stage < 3 && s->training.world > 1;
-}
-
-static bool
-large_bucket (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.stage >= 1
-         && s->training.zero.reduce_bucket_size > 100000000;
-}
-
-static bool
-large_sub_group (const ZsScenario *s)
-{
-  return is_stage3 (s) && s->training.zero.sub_group_size > 100000000;
-}
-
-static bool
-large_live (const ZsScenario *s)
-{
-  return is_stage3 (s) && s->training.zero.max_live_parameters > 100000000;
-}
-
-static bool
-eager_attention (const ZsScenario *s)
-{
-  return s->training.step.attention == ZS_ATTENTION_EAGER;
-}
-
-static bool
-plain_allocator (const ZsScenario *s)
-{
-  return !s->alloc_conf.expandable_segments;
-}
-
-static bool
-no_overlap12 (const ZsScenario *s)
-{
-  return is_zero (s) && s->training.zero.stage >= 1 && s->training.zero.stage <= 2
-         && !s->training.zero.overlap_comm && s->training.world > 1;
-}
-
-static bool
-few_threads (const ZsScenario *s)
-{
-  return optimizer_offloaded (s) && s->cluster.host.omp_threads == 1
-         && s->cluster.host.cores > 2 * s->cluster.gpus_per_node;
-}
-
-static bool
-micro_batch_above_one (const ZsScenario *s)
-{
-  return s->training.step.micro_batch > 1;
-}
-
-#define OFFLOAD_OPTIMIZER "zero_optimization.offload_optimizer.device=cpu"
-#define OFFLOAD_PARAM     "zero_optimization.offload_param.device=cpu"
-#define CHECKPOINT        "training.checkpointing=full"
-#define STAGE3            "zero_optimization.stage=3"
-
-/* To make it fit: single changes, then combinations for when no single one suffices. */
-static const Change SMALLER[] = {
-  { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
-  { { "training.attention=sdpa" }, eager_attention, "The score matrices are never kept; also faster." },
-  { { "training.alloc_conf=expandable_segments:True" }, plain_allocator,
-    "Less reserved memory lies idle between tensors; costs nothing." },
-  { { "zero_optimization.stage=2" }, below_stage2, "Gradients are sharded as well." },
-  { { STAGE3 }, below_stage3, "Parameters are sharded as well; each layer is gathered for forward and backward." },
-  { { OFFLOAD_OPTIMIZER }, optimizer_on_gpu, "Optimizer states and master weights move to host memory; the step waits for CPU Adam." },
-  { { OFFLOAD_OPTIMIZER, OFFLOAD_PARAM }, parameters_on_gpu, "Parameters move to host memory too; every gather first crosses PCIe." },
-  { { "zero_optimization.reduce_bucket_size=5e7" }, large_bucket, "Smaller gradient buckets." },
-  { { "zero_optimization.sub_group_size=1e8" }, large_sub_group, "The optimizer works on smaller pieces: smaller temporaries." },
-  { { "zero_optimization.stage3_max_live_parameters=1e8", "zero_optimization.stage3_max_reuse_distance=1e8" }, large_live,
-    "Fewer gathered parameters at once; more is gathered twice." },
-  { { "training.micro_batch=1" }, micro_batch_above_one, "Raise gradient accumulation to keep the global batch." },
-};
-static const Change SMALLER_TOGETHER[] = {
-  { { OFFLOAD_OPTIMIZER, CHECKPOINT }, optimizer_on_gpu, "Optimizer in host memory, activations recomputed." },
-  { { STAGE3, CHECKPOINT }, below_stage3, "Everything sharded, activations recomputed." },
-  { { STAGE3, OFFLOAD_OPTIMIZER, CHECKPOINT }, is_zero, "Everything sharded, optimizer in host memory, activations recomputed." },
-  { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT }, is_zero, "Optimizer and parameters in host memory." },
-  { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, "training.micro_batch=1",
-      "zero_optimization.reduce_bucket_size=5e7" }, is_zero,
-    "Everything that saves: little is left on the GPU but activations of one sequence." },
-};
-/* To make it faster. */
-static const Change FASTER[] = {
-  { { "training.checkpointing=none" }, checkpointed, "No recomputation in backward; more activations are kept." },
-  { { "zero_optimization.offload_optimizer.device=none", "zero_optimization.offload_param.device=none" }, optimizer_offloaded,
-    "The optimizer runs on the GPU." },
-  { { "zero_optimization.offload_param.device=none" }, parameters_offloaded, "Parameters stay on the GPU." },
-  { { "zero_optimization.stage=2" }, is_stage3, "Parameters are not gathered for every layer." },
-  { { "training.attention=sdpa" }, eager_attention, "Fused attention." },
-  { { "zero_optimization.overlap_comm=true" }, no_overlap12, "Reductions overlap with backward; one more bucket." },
-};
 
 typedef struct {
   ZsBase        *base;
@@ -182,7 +20,7 @@ typedef struct {
 
 /* A change that is being tried. */
 typedef struct {
-  const char *const *sets;      /* at most MAX_SETS, NULL-terminated if fewer */
+  const char *const *sets;      /* at most ZS_SUGGEST_MAX_SETS, NULL-terminated if fewer */
   const char *reason;
   bool        run;              /* it could be: its settings do not contradict each other */
   ZsChange    change;
@@ -198,7 +36,7 @@ describe_sets (const char *const *sets)
 {
   GString *text = g_string_new (NULL);
 
-  for (int i = 0; i < MAX_SETS && sets[i] != NULL; i++) {
+  for (int i = 0; i < ZS_SUGGEST_MAX_SETS && sets[i] != NULL; i++) {
     const char *shown = g_str_has_prefix (sets[i], "zero_optimization.")
                           ? sets[i] + strlen ("zero_optimization.") : sets[i];
 
@@ -214,9 +52,9 @@ run_try (void *self, int64_t index)
 {
   Trying *trying = self;
   Try *try = &g_array_index (trying->tries, Try, index);
-  const char *sets[MAX_SETS + 1] = { NULL };
+  const char *sets[ZS_SUGGEST_MAX_SETS + 1] = { NULL };
 
-  for (int i = 0; i < MAX_SETS && try->sets[i] != NULL; i++)
+  for (int i = 0; i < ZS_SUGGEST_MAX_SETS && try->sets[i] != NULL; i++)
     sets[i] = try->sets[i];
   g_autoptr (ZsResult) result = zs_base_run (trying->study->base, sets, NULL, NULL, NULL);
 
@@ -230,6 +68,7 @@ run_try (void *self, int64_t index)
     .peak_allocated_bytes = result->peak_allocated_bytes,
     .peak_reserved_bytes = result->peak_reserved_bytes,
     .peak_device_bytes = result->peak_device_bytes,
+    .tight = zs_is_tight (result->peak_device_bytes, result->gpu_memory_bytes),
     .host_bytes = result->host_pinned_peak_bytes + result->host_pageable_peak_bytes,
     .step_time = result->step_time_ps,
     .tokens_per_second_per_gpu = result->tokens_per_second_per_gpu,
@@ -267,18 +106,28 @@ run_tries (Study *study, GArray *tries, double better_than)
 
 /* Tries the changes of TABLE that apply. */
 static void
-try_table (Study *study, const Change *table, size_t n, const ZsScenario *scenario,
-           double better_than)
+try_table (Study *study, ZsSuggestTable table, const ZsScenario *scenario, double better_than)
 {
   g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
+  size_t n;
+  const ZsSuggestChange *changes = zs_suggest_table (table, &n);
 
   for (size_t i = 0; i < n; i++) {
-    Try try = { .sets = table[i].sets, .reason = table[i].reason };
+    Try try = { .sets = changes[i].sets, .reason = changes[i].reason };
 
-    if (table[i].applies (scenario))
+    if (changes[i].applies (scenario))
       g_array_append_val (tries, try);
   }
   run_tries (study, tries, better_than);
+}
+
+static bool
+few_threads (const ZsScenario *s)
+{
+  return s->training.framework == ZS_FRAMEWORK_DEEPSPEED
+         && s->training.zero.offload_optimizer != ZS_DEVICE_NONE
+         && s->cluster.host.omp_threads == 1
+         && s->cluster.host.cores > 2 * s->cluster.gpus_per_node;
 }
 
 /* CPU Adam on all cores. */
@@ -298,38 +147,65 @@ try_threads (Study *study, const ZsScenario *scenario, double better_than)
   run_tries (study, tries, better_than);
 }
 
-/* A larger micro-batch with the same number of sequences per step, if accumulation allows. */
-static void
-try_larger_micro_batch (Study *study, const ZsScenario *scenario, double better_than)
-{
-  int64_t batch = scenario->training.step.micro_batch;
-  int accumulation = scenario->training.gradient_accumulation;
-  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
-  char *texts[8][MAX_SETS] = { { NULL } };
-  int n = 0;
-
-  for (int factor = 2; factor <= 16 && accumulation % factor == 0; factor *= 2, n++) {
-    Try try = { .sets = (const char *const *) texts[n],
-                .reason = "Fewer, larger micro-steps for the same global batch." };
-
-    texts[n][0] = g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, batch * factor);
-    texts[n][1] = g_strdup_printf ("training.gradient_accumulation=%d", accumulation / factor);
-    g_array_append_val (tries, try);
-  }
-  run_tries (study, tries, better_than);
-  for (int i = 0; i < n; i++) {
-    g_free (texts[i][0]);
-    g_free (texts[i][1]);
-  }
-}
-
+/* Those that leave room first, then by speed. */
 static int
 compare_changes (const void *a, const void *b)
 {
   const ZsChange *x = a, *y = b;
 
+  if (x->tight != y->tight)
+    return x->tight - y->tight;
   return (x->tokens_per_second_per_gpu < y->tokens_per_second_per_gpu)
          - (x->tokens_per_second_per_gpu > y->tokens_per_second_per_gpu);
+}
+
+/* Of CHANGES from FIRST on. */
+static void
+keep_fastest (GArray *changes, guint first)
+{
+  for (guint n = changes->len; n > first + 1; n = changes->len) {
+    bool last = compare_changes (&g_array_index (changes, ZsChange, n - 1),
+                                 &g_array_index (changes, ZsChange, first)) < 0;
+
+    g_array_remove_index (changes, last ? first : n - 1);
+  }
+}
+
+/* A larger micro-batch: with the same number of sequences per step if accumulation allows, otherwise
+ * with more of them, of which only the best is kept, for it changes the training. */
+static void
+try_larger_micro_batch (Study *study, const ZsScenario *scenario, double better_than)
+{
+  int64_t batch = scenario->training.step.micro_batch;
+  int accumulation = scenario->training.gradient_accumulation;
+  bool same = accumulation % 2 == 0;
+  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  const char *sets[4][3] = { { NULL } };
+
+  for (int n = 0, factor = 2; factor <= 16 && (!same || accumulation % factor == 0); n++, factor *= 2) {
+    char *reason = same
+                     ? g_strdup ("Fewer, larger micro-steps for the same global batch.")
+                     : g_strdup_printf ("The global batch grows from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+                                        " sequences: learning rate and schedule are to follow.",
+                                        batch * accumulation * scenario->training.world,
+                                        factor * batch * accumulation * scenario->training.world);
+    Try try = { .sets = sets[n], .reason = reason };
+
+    g_ptr_array_add (texts, reason);
+    sets[n][0] = g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, batch * factor);
+    g_ptr_array_add (texts, (gpointer) sets[n][0]);
+    if (same) {
+      sets[n][1] = g_strdup_printf ("training.gradient_accumulation=%d", accumulation / factor);
+      g_ptr_array_add (texts, (gpointer) sets[n][1]);
+    }
+    g_array_append_val (tries, try);
+  }
+  guint before = study->suggestions->changes->len;
+
+  run_tries (study, tries, better_than);
+  if (!same)
+    keep_fastest (study->suggestions->changes, before);
 }
 
 static void
@@ -354,13 +230,13 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
   if (result->outcome == ZS_OUTCOME_OK) {
     double better_than = result->tokens_per_second_per_gpu * WORTH_SHOWING;
 
-    try_table (&study, FASTER, G_N_ELEMENTS (FASTER), scenario, better_than);
+    try_table (&study, ZS_SUGGEST_FASTER, scenario, better_than);
     try_threads (&study, scenario, better_than);
     try_larger_micro_batch (&study, scenario, better_than);
   } else {
-    try_table (&study, SMALLER, G_N_ELEMENTS (SMALLER), scenario, -1);
-    if (changes->len == 0)
-      try_table (&study, SMALLER_TOGETHER, G_N_ELEMENTS (SMALLER_TOGETHER), scenario, -1);
+    for (ZsSuggestTable table = ZS_SUGGEST_SMALLER;
+         table <= ZS_SUGGEST_LAST_RESORT && changes->len == 0; table++)
+      try_table (&study, table, scenario, -1);
   }
   if (changes->len > 1)
     qsort (changes->data, changes->len, sizeof (ZsChange), compare_changes);
@@ -375,10 +251,11 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
                                          suggestions->n_tried);
   else if (n_found == 0)
     suggestions->said = g_strdup_printf (
-        "None of %d changes tried makes it fit: it needs more or larger GPUs, a smaller model, a "
-        "shorter sequence or adapters (--lora).", suggestions->n_tried);
+        "None of %d changes tried%s makes it fit: it needs more or larger GPUs, a smaller model or a "
+        "shorter sequence.", suggestions->n_tried,
+        scenario->training.step.lora.rank == 0 ? ", adapters (LoRA) among them," : "");
   else
-    suggestions->said = g_strdup_printf ("(each simulated; %d of %d changes tried %s; fastest first)",
+    suggestions->said = g_strdup_printf ("(each simulated; %d of %d changes tried %s; best first)",
                                          n_found, suggestions->n_tried,
                                          result->outcome == ZS_OUTCOME_OK ? "are faster and fit" : "fit");
   return suggestions;

@@ -11,3 +11,7 @@ check_PROGRAMS += tests/study/test-sweep
 TESTS += tests/study/test-sweep
 tests_study_test_sweep_SOURCES = tests/study/test-sweep.c
 tests_study_test_sweep_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/study/test-suggest
+TESTS += tests/study/test-suggest
+tests_study_test_suggest_SOURCES = tests/study/test-suggest.c
+tests_study_test_suggest_LDADD = $(TEST_LIBS)

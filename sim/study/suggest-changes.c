@@ -1,0 +1,278 @@
+/* suggest-changes.c: the changes of settings worth trying.  SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "sim/study/suggest-changes.h"
+
+static bool
+is_zero (const ZsScenario *s)
+{
+  return s->training.framework == ZS_FRAMEWORK_DEEPSPEED;
+}
+
+static bool
+is_fsdp (const ZsScenario *s)
+{
+  return s->training.framework == ZS_FRAMEWORK_FSDP1 || s->training.framework == ZS_FRAMEWORK_FSDP2;
+}
+
+/* Nothing is sharded or offloaded: one GPU, or whole replicas. */
+static bool
+is_whole (const ZsScenario *s)
+{
+  return s->training.framework == ZS_FRAMEWORK_SINGLE || s->training.framework == ZS_FRAMEWORK_DDP;
+}
+
+static bool
+is_replicated (const ZsScenario *s)
+{
+  return s->training.framework == ZS_FRAMEWORK_DDP && s->training.world > 1;
+}
+
+static bool
+fsdp_on_gpu (const ZsScenario *s)
+{
+  return is_fsdp (s) && !s->training.fsdp.cpu_offload;
+}
+
+static bool
+fsdp_offloaded (const ZsScenario *s)
+{
+  return is_fsdp (s) && s->training.fsdp.cpu_offload;
+}
+
+static bool
+fsdp_gathered (const ZsScenario *s)
+{
+  return is_fsdp (s) && !s->training.fsdp.reshard_after_forward;
+}
+
+static bool
+fsdp_resharded (const ZsScenario *s)
+{
+  return is_fsdp (s) && s->training.fsdp.reshard_after_forward;
+}
+
+static bool
+trains_all (const ZsScenario *s)
+{
+  return s->training.step.lora.rank == 0;
+}
+
+static bool
+is_stage3 (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.stage == 3;
+}
+
+static bool
+not_checkpointed (const ZsScenario *s)
+{
+  return s->training.step.checkpoint_every == 0;
+}
+
+static bool
+checkpointed (const ZsScenario *s)
+{
+  return s->training.step.checkpoint_every != 0;
+}
+
+static bool
+optimizer_on_gpu (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.stage >= 1
+         && s->training.zero.offload_optimizer == ZS_DEVICE_NONE;
+}
+
+static bool
+optimizer_offloaded (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.offload_optimizer != ZS_DEVICE_NONE;
+}
+
+static bool
+parameters_on_gpu (const ZsScenario *s)
+{
+  return is_stage3 (s) && s->training.zero.offload_param == ZS_DEVICE_NONE;
+}
+
+static bool
+parameters_offloaded (const ZsScenario *s)
+{
+  return is_stage3 (s) && s->training.zero.offload_param != ZS_DEVICE_NONE;
+}
+
+static bool
+below_stage2 (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.stage < 2 && s->training.world > 1;
+}
+
+static bool
+below_stage3 (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.stage < 3 && s->training.world > 1;
+}
+
+static bool
+large_bucket (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.stage >= 1
+         && s->training.zero.reduce_bucket_size > 100000000;
+}
+
+static bool
+large_sub_group (const ZsScenario *s)
+{
+  return is_stage3 (s) && s->training.zero.sub_group_size > 100000000;
+}
+
+static bool
+large_live (const ZsScenario *s)
+{
+  return is_stage3 (s) && s->training.zero.max_live_parameters > 100000000;
+}
+
+static bool
+eager_attention (const ZsScenario *s)
+{
+  return s->training.step.attention == ZS_ATTENTION_EAGER;
+}
+
+static bool
+plain_allocator (const ZsScenario *s)
+{
+  return !s->alloc_conf.expandable_segments;
+}
+
+static bool
+no_overlap12 (const ZsScenario *s)
+{
+  return is_zero (s) && s->training.zero.stage >= 1 && s->training.zero.stage <= 2
+         && !s->training.zero.overlap_comm && s->training.world > 1;
+}
+
+static bool
+micro_batch_above_one (const ZsScenario *s)
+{
+  return s->training.step.micro_batch > 1;
+}
+
+static bool
+zero_trains_all (const ZsScenario *s)
+{
+  return is_zero (s) && trains_all (s);
+}
+
+static bool
+whole_trains_all (const ZsScenario *s)
+{
+  return is_whole (s) && trains_all (s);
+}
+
+static bool
+few_gpus (const ZsScenario *s)
+{
+  return s->training.world > 1 && s->cluster.n_nodes == 1 && s->cluster.gpus_per_node < 8;
+}
+
+static bool
+unpinned_optimizer (const ZsScenario *s)
+{
+  return optimizer_offloaded (s) && !s->training.zero.optimizer_pin;
+}
+
+static bool
+unfused_adam (const ZsScenario *s)
+{
+  return (is_whole (s) || is_fsdp (s)) && !fsdp_offloaded (s)
+         && s->training.step.optimizer != ZS_OPTIMIZER_FUSED;
+}
+
+#define OFFLOAD_OPTIMIZER "zero_optimization.offload_optimizer.device=cpu"
+#define OFFLOAD_PARAM     "zero_optimization.offload_param.device=cpu"
+#define CHECKPOINT        "training.checkpointing=full"
+#define STAGE3            "zero_optimization.stage=3"
+#define DEEPSPEED         "training.framework=deepspeed"
+#define FSDP_OFFLOAD      "training.fsdp.cpu_offload=true"
+#define FSDP_RESHARD      "training.fsdp.reshard_after_forward=true"
+#define ONE_SEQUENCE      "training.micro_batch=1"
+#define LORA              "training.lora.rank=16"
+
+static const ZsSuggestChange SMALLER[] = {
+  { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
+  { { "training.attention=sdpa" }, eager_attention, "The score matrices are never kept; also faster." },
+  { { "training.alloc_conf=expandable_segments:True" }, plain_allocator,
+    "Less reserved memory lies idle between tensors; costs nothing." },
+  { { "zero_optimization.stage=2" }, below_stage2, "Gradients are sharded as well." },
+  { { STAGE3 }, below_stage3, "Parameters are sharded as well; each layer is gathered for forward and backward." },
+  { { OFFLOAD_OPTIMIZER }, optimizer_on_gpu, "Optimizer states and master weights move to host memory; the step waits for CPU Adam." },
+  { { OFFLOAD_OPTIMIZER, OFFLOAD_PARAM }, parameters_on_gpu, "Parameters move to host memory too; every gather first crosses PCIe." },
+  { { "zero_optimization.reduce_bucket_size=5e7" }, large_bucket, "Smaller gradient buckets." },
+  { { "zero_optimization.sub_group_size=1e8" }, large_sub_group, "The optimizer works on smaller pieces: smaller temporaries." },
+  { { "zero_optimization.stage3_max_live_parameters=1e8", "zero_optimization.stage3_max_reuse_distance=1e8" }, large_live,
+    "Fewer gathered parameters at once; more is gathered twice." },
+  { { FSDP_RESHARD }, fsdp_gathered, "Layers are freed after forward and gathered again for backward." },
+  { { FSDP_OFFLOAD }, fsdp_on_gpu, "Shards, gradients and optimizer states move to host memory; the step runs on the CPU." },
+  { { DEEPSPEED, STAGE3 }, is_replicated, "DeepSpeed ZeRO-3 instead of whole replicas: everything is sharded." },
+  { { DEEPSPEED, "zero_optimization.stage=2", OFFLOAD_OPTIMIZER }, is_whole,
+    "DeepSpeed ZeRO-2: optimizer states and master weights in host memory; the step waits for CPU Adam." },
+  { { ONE_SEQUENCE }, micro_batch_above_one, "Raise gradient accumulation to keep the global batch." },
+};
+static const ZsSuggestChange SMALLER_TOGETHER[] = {
+  { { OFFLOAD_OPTIMIZER, CHECKPOINT }, optimizer_on_gpu, "Optimizer in host memory, activations recomputed." },
+  { { STAGE3, CHECKPOINT }, below_stage3, "Everything sharded, activations recomputed." },
+  { { STAGE3, OFFLOAD_OPTIMIZER, CHECKPOINT }, is_zero, "Everything sharded, optimizer in host memory, activations recomputed." },
+  { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT }, is_zero, "Optimizer and parameters in host memory." },
+  { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, ONE_SEQUENCE,
+      "zero_optimization.reduce_bucket_size=5e7" }, is_zero,
+    "Everything that saves: little is left on the GPU but activations of one sequence." },
+  { { FSDP_RESHARD, CHECKPOINT }, is_fsdp, "Layers freed after forward, activations recomputed." },
+  { { FSDP_RESHARD, FSDP_OFFLOAD, CHECKPOINT, ONE_SEQUENCE }, is_fsdp,
+    "Everything that saves: shards in host memory, activations of one sequence recomputed." },
+  { { DEEPSPEED, STAGE3, CHECKPOINT }, is_replicated, "DeepSpeed ZeRO-3, activations recomputed." },
+  { { DEEPSPEED, STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, ONE_SEQUENCE }, is_whole,
+    "DeepSpeed with optimizer and parameters in host memory, one sequence at a time." },
+};
+/* What gives the same training only on other hardware, or another training. */
+static const ZsSuggestChange LAST_RESORT[] = {
+  { { "cluster.gpus_per_node=4" }, few_gpus, "More GPUs of the kind: each holds a smaller shard; the global batch grows with them." },
+  { { "cluster.gpus_per_node=8" }, few_gpus, "More GPUs of the kind: each holds a smaller shard; the global batch grows with them." },
+  { { LORA }, trains_all, "Another method: adapters of rank 16 are trained, the model stays as it is." },
+  { { LORA, CHECKPOINT, ONE_SEQUENCE }, trains_all,
+    "Another method: adapters of rank 16 are trained, the model stays as it is." },
+  { { LORA, STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, ONE_SEQUENCE }, zero_trains_all,
+    "Another method: adapters of rank 16 are trained, the model waits in host memory." },
+  { { LORA, "training.load_in_4bit=true", CHECKPOINT, ONE_SEQUENCE }, whole_trains_all,
+    "Another method, QLoRA: adapters of rank 16 on a model in 4 bits." },
+};
+static const ZsSuggestChange FASTER[] = {
+  { { "training.checkpointing=none" }, checkpointed, "No recomputation in backward; more activations are kept." },
+  { { "zero_optimization.offload_optimizer.device=none", "zero_optimization.offload_param.device=none" }, optimizer_offloaded,
+    "The optimizer runs on the GPU." },
+  { { "zero_optimization.offload_param.device=none" }, parameters_offloaded, "Parameters stay on the GPU." },
+  { { "zero_optimization.offload_optimizer.pin_memory=true" }, unpinned_optimizer,
+    "Copies to and from pinned host memory are faster and do not block; the host must have it." },
+  { { "zero_optimization.stage=2" }, is_stage3, "Parameters are not gathered for every layer." },
+  { { "training.attention=sdpa" }, eager_attention, "Fused attention." },
+  { { "zero_optimization.overlap_comm=true" }, no_overlap12, "Reductions overlap with backward; one more bucket." },
+  { { "training.fsdp.cpu_offload=false" }, fsdp_offloaded, "Shards stay on the GPU, and so does the optimizer." },
+  { { "training.fsdp.reshard_after_forward=false" }, fsdp_resharded, "Layers are gathered once a step; all of them stay." },
+  { { "training.optimizer.implementation=fused" }, unfused_adam, "One kernel a tensor list instead of dozens." },
+};
+
+const ZsSuggestChange *
+zs_suggest_table (ZsSuggestTable table, size_t *ret_n)
+{
+  static const struct {
+    const ZsSuggestChange *changes;
+    size_t                 n;
+  } tables[ZS_SUGGEST_N_TABLES] = {
+    [ZS_SUGGEST_SMALLER] = { SMALLER, G_N_ELEMENTS (SMALLER) },
+    [ZS_SUGGEST_SMALLER_TOGETHER] = { SMALLER_TOGETHER, G_N_ELEMENTS (SMALLER_TOGETHER) },
+    [ZS_SUGGEST_LAST_RESORT] = { LAST_RESORT, G_N_ELEMENTS (LAST_RESORT) },
+    [ZS_SUGGEST_FASTER] = { FASTER, G_N_ELEMENTS (FASTER) },
+  };
+
+  *ret_n = tables[table].n;
+  return tables[table].changes;
+}
