@@ -43,6 +43,12 @@ zs_earliest_time (const ZsEarliest *earliest)
   return earliest->times[zs_earliest_clock (earliest)];
 }
 
+static inline ZsTime
+zs_earliest_of (const ZsEarliest *earliest, int32_t clock)
+{
+  return earliest->times[clock];
+}
+
 /* The earliest of the others. */
 ZsTime zs_earliest_rival (const ZsEarliest *earliest, int32_t clock) G_GNUC_PURE;
 

@@ -195,8 +195,8 @@ gather_times (const Rank *rank, ZsResult *result)
   for (guint p = 0; p < n; p++) {
     ZsPhaseResult phase = g_array_index (rank->phases, ZsPhaseResult, p);
 
-    phase.start = marks[p].when;
-    if (p + 1 < rank->marks->len)
+    phase.start = MAX (marks[p].when, 0);
+    if (p + 1 < rank->marks->len && marks[p + 1].when >= 0)
       phase.time = marks[p + 1].when - marks[p].when;
     g_array_append_val (result->phases, phase);
   }
@@ -207,7 +207,8 @@ gather_times (const Rank *rank, ZsResult *result)
     while (end < n && g_array_index (rank->phases, ZsPhaseResult, end).step == first->step
            && g_array_index (rank->phases, ZsPhaseResult, end).phase != ZS_PHASE_SAVE)
       end++;
-    if (first->step > 0 && first->phase != ZS_PHASE_SAVE && end < rank->marks->len) {
+    if (first->step > 0 && first->phase != ZS_PHASE_SAVE && end < rank->marks->len
+        && marks[end].when >= 0) {
       ZsStepResult step = { .step = first->step, .time = marks[end].when - marks[p].when };
 
       g_array_append_val (result->steps, step);
@@ -277,21 +278,35 @@ is_wanted (const Run *run, const Rank *rank)
   return false;
 }
 
-static const Rank *
-choose_rank (const Run *run)
+/* The rank that ran out of memory first; NULL: none did. */
+static Rank *
+first_failed (Run *run)
 {
-  const Rank *worst = &run->ranks[0];
+  Rank *first = NULL;
 
   for (int32_t k = 0; k < run->n_ranks; k++) {
-    const Rank *rank = &run->ranks[k];
+    Rank *rank = &run->ranks[k];
 
-    if (run->outcome == ZS_OUTCOME_OOM ? rank->rank == run->oom.rank
-        : rank->peak_bytes > worst->peak_bytes
-            || (rank->peak_bytes == worst->peak_bytes
-                && rank->peak_reserved > worst->peak_reserved))
-      worst = rank;
+    if (rank->failed_at >= 0 && (first == NULL || rank->failed_at < first->failed_at))
+      first = rank;
+  }
+  return first;
+}
+
+static Rank *
+choose_rank (Run *run, Rank *failed)
+{
+  Rank *worst = failed != NULL ? failed : &run->ranks[0];
+
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    Rank *rank = &run->ranks[k];
+
     if (is_wanted (run, rank))
       return rank;
+    if (failed == NULL && (rank->peak_bytes > worst->peak_bytes
+                           || (rank->peak_bytes == worst->peak_bytes
+                               && rank->peak_reserved > worst->peak_reserved)))
+      worst = rank;
   }
   return worst;
 }
@@ -331,11 +346,13 @@ zs_gather_result (Run *run)
 {
   const ZsMachine *machine = run->machine;
   ZsResult *result = g_new0 (ZsResult, 1);
-  Rank *rank = (Rank *) choose_rank (run);
+  Rank *failed = first_failed (run), *rank = choose_rank (run, failed);
 
   result->outcome = run->outcome;
-  result->oom = run->oom;
-  run->oom.message = NULL;
+  if (failed != NULL) {
+    result->oom = failed->oom;
+    failed->oom.message = NULL;
+  }
   result->reported_rank = rank->rank;
   if (is_wanted (run, rank))
     result->reported_rank = run->options->report_rank;

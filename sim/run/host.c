@@ -19,6 +19,11 @@ ask (Rank *rank)
 
   if (run->now >= rank->host)
     return true;
+  if (zs_rank_is_alone (rank)) {
+    zs_rank_step (rank, -1, rank->host);
+    if (zs_earliest_of (&run->earliest, rank->index) > rank->host)
+      return true;
+  }
   if (run->n_ranks == 1) {
     zs_rank_update (rank);
     zs_world_advance (run, rank->host);
@@ -26,6 +31,16 @@ ask (Rank *rank)
   }
   rank->state = HOST_ASKS;
   return false;
+}
+
+/* The host waits: if only the rank's own kernels are before it, they are passed at once. */
+static void
+wait_alone (Rank *rank)
+{
+  if (rank->state == HOST_DONE || !zs_rank_is_alone (rank))
+    return;
+  zs_rank_step (rank, -1, ZS_TIME_MAX);
+  rank->run->n_released = 0;   /* the world need not be told */
 }
 
 /* False: the host waits. */
@@ -105,7 +120,7 @@ push_wait (Rank *rank, int l, int other, uint64_t position)
 static void
 push_mark (Rank *rank, bool first)
 {
-  Mark mark = { .when = 0 };
+  Mark mark = { .when = -1 };
 
   g_array_append_val (rank->marks, mark);
   Item *item = zs_lane_add (rank, LANE_COMPUTE, ITEM_MARK);
@@ -176,7 +191,13 @@ zs_host_run (Rank *rank)
   ZsTime started;
   bool first;
 
-  while (rank->state == HOST_RUNS && !run->stopped) {
+  while (rank->host <= run->stop_at) {
+    if (G_UNLIKELY (rank->state != HOST_RUNS)) {
+      if (rank->state >= HOST_WAITS_LANE)
+        wait_alone (rank);
+      if (rank->state != HOST_RUNS)
+        break;
+    }
     const ZsInstruction *in = rank->at;
 
     if (G_UNLIKELY (in == NULL || in == rank->plan->code + rank->plan->n_code

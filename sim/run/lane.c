@@ -242,6 +242,7 @@ zs_lane_end (Rank *rank, int l)
                    item->label, item->value);
   }
   lane->begun = false;
+  rank->n_begun--;
   lane->time = now;
   lane->done++;
   zs_lane_begin (rank, l, true);
@@ -344,30 +345,124 @@ zs_rank_update (Rank *rank)
   zs_earliest_set (&rank->run->earliest, rank->index, when);
 }
 
+/* The earliest of the active lanes but LANE_COMPUTE. */
+static inline ZsTime
+next_beside_compute (const Rank *rank)
+{
+  ZsTime least = ZS_TIME_MAX;
+
+  for (uint32_t lanes = rank->active & ~(1u << LANE_COMPUTE); lanes != 0; lanes &= lanes - 1)
+    least = MIN (least, rank->next[__builtin_ctz (lanes)]);
+  return least;
+}
+
+/* Up to which position of the compute stream nobody waits for it. */
+static inline uint64_t
+unwatched_position (const Rank *rank)
+{
+  const Lane *lane = &rank->lanes[LANE_COMPUTE];
+  uint64_t position = lane->pushed;
+
+  for (uint32_t waiters = lane->waiters; waiters != 0; waiters &= waiters - 1) {
+    const Lane *waiter = &rank->lanes[__builtin_ctz (waiters)];
+
+    position = MIN (position, (uint64_t) waiter->ring[waiter->done & waiter->mask].value);
+  }
+  if (rank->state == HOST_WAITS_LANE && rank->wait_lane == LANE_COMPUTE)
+    position = MIN (position, rank->wait_position);
+  return position;
+}
+
+/* The kernels at the head of the compute stream that end by LIMIT and that nobody waits for, but for
+ * the last: as many times round the loop of zs_rank_step (), in registers. */
+static void
+pass_kernels (Rank *rank, ZsTime limit)
+{
+  Lane *lane = &rank->lanes[LANE_COMPUTE];
+  const ZsTime *alone = rank->slowdowns[0].time;
+  Slowdown *slowdown = &rank->slowdowns[rank->slowdown];
+  uint64_t last = unwatched_position (rank) - 1, done = lane->done, first = done;
+  ZsTime when = rank->next[LANE_COMPUTE], start = lane->start;
+  int64_t work = lane->work_done;
+
+  while (done < last && when <= limit) {
+    const Item *item = &lane->ring[done & lane->mask], *next = &lane->ring[(done + 1) & lane->mask];
+
+    if (next->kind != ITEM_KERNEL)
+      break;
+    rank->wait[rank->kernel_cause[item->id]] += when - start;
+    work += alone[item->id];
+    done++;
+    lane->time = start = when;
+    if (next->issue > start) {
+      zs_account_idle (rank, start, next->issue);
+      start = next->issue;
+    }
+    ZsTime time = slowdown->time[next->id];
+
+    when = start + (G_LIKELY (time != 0) ? time : zs_rank_kernel_time (rank, slowdown, next->id));
+  }
+  if (done == first)
+    return;
+  lane->done = done;
+  lane->work_done = work;
+  lane->start = start;
+  rank->next[LANE_COMPUTE] = when;
+  rank->run->n_events += (int64_t) (done - first);
+  rank->run->now = lane->time;
+  if (rank->state >= HOST_WAITS_LANE && rank->state != HOST_DONE)
+    rank->wait_since = MAX (rank->wait_since, lane->time);
+}
+
+/* After the kernel at the head of lane L a step of rank 0 begins, and the use of links is counted anew:
+ * for that the world must have come there. */
+static bool
+starts_step (const Rank *rank, int l)
+{
+  const Lane *lane = &rank->lanes[l];
+  const Item *next = &lane->ring[(lane->done + 1) & lane->mask];
+
+  return rank->index == 0 && lane->done + 1 < lane->pushed && next->kind == ITEM_MARK
+         && next->flags != 0;
+}
+
 void
-zs_rank_step (Rank *rank, ZsTime limit)
+zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit)
 {
   Run *run = rank->run;
-  ZsTime when;
+  ZsTime when, began = run->now;
   int l;
 
   for (;;) {
     l = first_lane (rank, &when);
-    if (l < 0 || when > limit)
+    if (l < 0 || when > kernel_limit)
       break;
     Lane *lane = &rank->lanes[l];
     const Item *item = &lane->ring[lane->done & lane->mask];
 
-    run->now = when;
-    run->n_events++;
     if (item->kind != ITEM_KERNEL) {
+      if (when > limit)
+        break;
+      run->now = when;
+      run->n_events++;
       rank->active &= ~(1u << l);
       zs_account_waits (rank);
       lane->begun = true;
+      rank->n_begun++;
       zs_world_start (rank, l);
       zs_rank_update (rank);
       return;
     }
+    if (l == LANE_COMPUTE && rank->compute_since < 0 && rank->spans == NULL) {
+      pass_kernels (rank, MIN (kernel_limit, next_beside_compute (rank)));
+      if (first_lane (rank, &when) != l || when > kernel_limit)
+        continue;
+      item = &lane->ring[lane->done & lane->mask];
+    }
+    if (when > limit && starts_step (rank, l))
+      break;
+    run->now = when;
+    run->n_events++;
     if (rank->compute_since >= 0 || rank->state >= HOST_WAITS_LANE)
       zs_account_waits (rank);
     if (l == LANE_COMPUTE)
@@ -380,10 +475,10 @@ zs_rank_step (Rank *rank, ZsTime limit)
     lane->time = when;
     lane->done++;
     zs_lane_begin (rank, l, true);
-    if (run->n_released > 0) {
-      zs_rank_update (rank);
-      return;
-    }
+    if (run->n_released > 0)
+      break;
   }
-  zs_earliest_set (&run->earliest, rank->index, when);
+  if (run->now > limit)   /* only this rank has come so far */
+    run->now = MAX (began, limit);
+  zs_rank_update (rank);
 }

@@ -163,12 +163,13 @@ zs_memory_poll (Rank *rank)
     }
     if (now >= rank->host)
       continue;             /* not done, exactly */
-    /* Not done either if the kernels before it cannot have run by then, at their best. */
+    /* Not done either if the kernels before it cannot have run by then, at their best: none of them
+     * began before the lane's last one ended, and all but the head have yet to begin. */
     const Item *head = &lane->ring[lane->done & lane->mask];
     ZsTime begun = head->kind == ITEM_KERNEL ? rank->slowdowns[0].time[head->id] : 0;
-    ZsTime least = now + queue->ring[queue->head & queue->mask].work - lane->work_done - begun;
+    int64_t work = queue->ring[queue->head & queue->mask].work - lane->work_done;
 
-    if (least <= rank->host)
+    if (MAX (now - begun, lane->time) + work <= rank->host)
       return false;
   }
   return true;
@@ -206,7 +207,8 @@ count_peaks (Rank *rank, ZsPhaseResult *phase)
     rank->peak_reserved = MAX (rank->peak_reserved, phase->peak_reserved_bytes);
 }
 
-/* Stops the run; the caller fills in what was asked for. */
+/* Stops the rank, and others when they have come as far: which of them ran out first does not depend on
+ * the order in which they are run.  The caller fills in what was asked for. */
 static ZsOom *
 fail (Rank *rank, uint32_t label)
 {
@@ -216,15 +218,18 @@ fail (Rank *rank, uint32_t label)
 
   if (phase != NULL)
     count_peaks (rank, phase);   /* it has no end */
-  run->stopped = true;
+  run->stopped = run->n_ranks == 1;
+  rank->state = HOST_DONE;
+  rank->failed_at = rank->host;
+  run->stop_at = MIN (run->stop_at, rank->host);
   run->outcome = ZS_OUTCOME_OOM;
-  run->oom = (ZsOom) {
+  rank->oom = (ZsOom) {
     .rank = rank->rank, .step = phase != NULL ? phase->step : 0,
     .micro_step = phase != NULL ? phase->micro_step : 0,
     .phase = phase != NULL ? phase->phase : ZS_PHASE_LOAD,
     .layer = rank->plan->labels[label].layer, .op = rank->plan->labels[label].what,
   };
-  return &run->oom;
+  return &rank->oom;
 }
 
 static void

@@ -26,6 +26,7 @@ rank_init (Run *run, int32_t index)
   rank->index = index;
   rank->step = -1;
   rank->compute_since = -1;
+  rank->failed_at = -1;
   rank->blocked = g_array_new (FALSE, FALSE, sizeof (Blocked));
   rank->phases = g_array_new (FALSE, TRUE, sizeof (ZsPhaseResult));
   rank->marks = g_array_new (FALSE, TRUE, sizeof (Mark));
@@ -63,6 +64,7 @@ rank_clear (Rank *rank)
   g_free (rank->slowdowns);
   g_free (rank->ops.table);
   g_free (rank->members);
+  g_free (rank->oom.message);
   g_free (rank->events);
   g_free (rank->launch_cost);
   g_free (rank->kernel_blocks);
@@ -90,7 +92,6 @@ run_clear (Run *run)
   }
   g_free (run->ranks);
   g_free (run->instances);
-  g_free (run->oom.message);
   zs_repeat_clear (run);
   zs_earliest_clear (&run->earliest);
   zs_event_queue_clear (&run->queue);
@@ -123,6 +124,7 @@ run_all (Run *run)
 {
   while (!run->stopped) {
     ZsTime horizon = ZS_TIME_MAX;
+    bool asked = false;
 
     run->n_released = 0;
     for (int32_t k = 0; k < run->n_ranks && !run->stopped; k++) {
@@ -136,21 +138,22 @@ run_all (Run *run)
     if (run->stopped)
       break;
     run->n_released = 0;
+    horizon = MIN (horizon, run->stop_at);
     bool more = zs_world_advance (run, horizon);
 
     if (run->stopped || run->n_released > 0)
       continue;
-    if (horizon == ZS_TIME_MAX) {
-      if (more)
-        continue;
-      for (int32_t k = 0; k < run->n_ranks; k++)
-        if (run->ranks[k].state != HOST_DONE || run->ranks[k].busy != 0)
-          fail_deadlock (run);
-      break;
-    }
     for (int32_t k = 0; k < run->n_ranks; k++)
-      if (run->ranks[k].state == HOST_ASKS && run->ranks[k].host <= run->now)
+      if (run->ranks[k].state == HOST_ASKS && run->ranks[k].host <= run->now) {
         run->ranks[k].state = HOST_RUNS;
+        asked = true;
+      }
+    if (asked || (more && horizon == ZS_TIME_MAX))
+      continue;
+    for (int32_t k = 0; k < run->n_ranks && run->outcome != ZS_OUTCOME_OOM; k++)
+      if (run->ranks[k].state != HOST_DONE || run->ranks[k].busy != 0)
+        fail_deadlock (run);
+    break;
   }
 }
 
@@ -173,6 +176,7 @@ zs_run_work (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *o
   Run run = { .work = work, .machine = machine, .options = options };
   ZsResult *result = NULL;
 
+  run.stop_at = ZS_TIME_MAX;
   run.max_events = options->max_events > 0 ? options->max_events : 2000000000;
   run.max_instructions = options->max_instructions > 0 ? options->max_instructions : 2000000000;
   run.launch_depth = machine->launch_depth > 0 ? (uint64_t) machine->launch_depth : UINT64_MAX;

@@ -329,6 +329,15 @@ end_flow (Run *run, uint64_t tag)
     end_lane (&run->ranks[index], (int) (tag >> 48 & 0xff));
 }
 
+/* How far RANK's kernels may go when the world may go to LIMIT. */
+static ZsTime
+kernel_limit (const Rank *rank, ZsTime limit)
+{
+  if (!zs_rank_is_alone (rank))
+    return limit;
+  return rank->state < HOST_WAITS_LANE ? MAX (limit, rank->host) : ZS_TIME_MAX;
+}
+
 bool
 zs_world_advance (Run *run, ZsTime horizon)
 {
@@ -376,7 +385,8 @@ zs_world_advance (Run *run, ZsTime horizon)
         limit = MIN (limit, zs_earliest_rival (&run->earliest, clock));
       if (run->n_unsettled > 0 || zs_flow_set_is_unsettled (run->flows))
         limit = run->now;
-      zs_rank_step (&run->ranks[clock], MAX (limit, when));
+      limit = MAX (limit, when);
+      zs_rank_step (&run->ranks[clock], limit, kernel_limit (&run->ranks[clock], limit));
     }
   }
   return true;

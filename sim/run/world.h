@@ -12,7 +12,9 @@
  *
  * Time order.  Hosts write items with the host time at which they were issued; the world's clock is
  * never later than the clock of a host that may still write.  Each rank knows when something next
- * happens on its lanes; kernels that follow one another are passed in a tight loop.
+ * happens on its lanes; kernels that follow one another are passed in a tight loop.  A rank that has
+ * no collective, copy or task under way is alone: its kernels may be passed ahead of the world's clock,
+ * up to its own host's, since nothing that others do before that can reach them.
  */
 #pragma once
 
@@ -94,7 +96,7 @@ typedef enum {
   HOST_ASKS,               /* stands at its clock until the world has come there */
   HOST_WAITS_LANE,
   HOST_WAITS_DEVICE,
-  HOST_DONE,
+  HOST_DONE,               /* at its end, or out of memory */
 } HostState;
 
 /* A stretch in which the host waited. */
@@ -121,7 +123,7 @@ typedef struct {
 #define LOG_UNIT INT64_C (512)
 
 typedef struct {
-  ZsTime   when;
+  ZsTime   when;           /* -1: the GPU has not come there */
   ZsTime   wait[ZS_N_WAITS];
 } Mark;
 
@@ -188,6 +190,7 @@ typedef struct {
   ZsTime   next[N_LANES];
   uint32_t active;         /* bits: lanes with a time in next[] */
   uint32_t busy;           /* bits: lanes with items */
+  int32_t  n_begun;        /* lanes whose head has been handed over */
   Slowdown *slowdowns;
   int32_t  n_slowdowns, slowdown;
   int32_t  sms, memory_share;      /* taken now */
@@ -214,6 +217,8 @@ typedef struct {
   uint32_t deferred_lanes;
   bool     must_drain;     /* the allocator waited for the GPU */
   ZsTime   segment_time;   /* host time that the driver took during the last call */
+  ZsOom    oom;
+  ZsTime   failed_at;      /* host time; -1: did not run out of memory */
   int64_t  communicator_bytes;
   unsigned int collectives_used[ZS_N_COMMUNICATORS];
   bool     logging;
@@ -287,9 +292,9 @@ struct Run {
   GArray  *link_points;    /* NULL: nobody asked */
   ZsRate  *link_rates;     /* of the last points, by resource */
 
-  bool     stopped;        /* out of memory, or an error */
+  bool     stopped;        /* an error, or one rank is run and out of memory */
+  ZsTime   stop_at;        /* hosts go no further: since one ran out of memory there; ZS_TIME_MAX */
   ZsOutcome outcome;
-  ZsOom    oom;
   GError  *error;
 };
 
@@ -299,8 +304,9 @@ void zs_lane_grow (Lane *lane);
 void zs_lane_begin (Rank *rank, int l, bool passed);
 /* The head of lane L, handed over before, has ended. */
 void zs_lane_end (Rank *rank, int l);
-/* Pass what happens on RANK's lanes up to LIMIT; returns early when the world must look. */
-void zs_rank_step (Rank *rank, ZsTime limit);
+/* Pass what happens on RANK's lanes up to LIMIT, and its kernels up to KERNEL_LIMIT (no less); returns
+ * early when the world must look. */
+void zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit);
 /* More or less of the GPU is taken. */
 void zs_rank_take (Rank *rank, int32_t sms, int32_t memory_share);
 void zs_rank_settle (Rank *rank);
@@ -340,6 +346,14 @@ zs_lane_push (Rank *rank, int l)
 /* ---- world.c ---- */
 /* Up to HORIZON, or until a host is released.  False: nothing is left to happen. */
 bool zs_world_advance (Run *run, ZsTime horizon);
+/* Nothing that others do can change how long RANK's kernels take: nothing of it is under way.  (Spans
+ * are noted in the order of time.) */
+static inline bool
+zs_rank_is_alone (const Rank *rank)
+{
+  return rank->n_begun == 0 && !rank->unsettled && rank->spans == NULL;
+}
+
 /* The head of lane L, a collective, copy or task, begins. */
 void zs_world_start (Rank *rank, int l);
 
