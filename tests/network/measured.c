@@ -104,10 +104,23 @@ measured_rebuild (Machine *machine, const ZsLinkCalibration *calibration)
   build (machine, false, calibration);
 }
 
+static void
+free_machine (gpointer data)
+{
+  Machine *machine = data;
+
+  zs_comm_free (machine->comm);
+  zs_topology_free (machine->topology);
+  g_array_unref (machine->small);
+  g_array_unref (machine->large);
+  g_strfreev (machine->column);
+  g_free (machine);
+}
+
 GPtrArray *
 measured_machines (bool model)
 {
-  GPtrArray *machines = g_ptr_array_new ();
+  GPtrArray *machines = g_ptr_array_new_with_free_func (free_machine);
   g_autofree char *systems = read_data ("measured-systems.tsv");
   g_auto (GStrv) lines = g_strsplit (systems, "\n", -1);
 

@@ -24,7 +24,8 @@ typedef struct {
   double           launches;     /* us of it that one process costs which drives all GPUs */
 } MeasuredRow;
 
-/* All machines, built unless they are left out; MODEL: with NCCL's own estimate as the time.  Lives to the end. */
+/* All machines, built unless they are left out; MODEL: with NCCL's own estimate as the time.  The array owns them: rows
+ * borrow theirs from it. */
 GPtrArray *measured_machines (bool model);
 /* Builds MACHINE anew with CALIBRATION. */
 void       measured_rebuild  (Machine *machine, const ZsLinkCalibration *calibration);
