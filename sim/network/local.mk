@@ -10,6 +10,7 @@ libzerosim_core_la_SOURCES += \
   sim/network/nccl-loads.c \
   sim/network/nccl-log.c \
   sim/network/nccl-log.h \
+  sim/network/nccl-messages.c \
   sim/network/nccl-order.c \
   sim/network/nccl-paths.c \
   sim/network/nccl-search.c \

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "sim/network/nccl-comm.h"
+#include "sim/network/topology-build.h"
 
 #include <math.h>
 
@@ -90,11 +91,22 @@ zs_nccl_pair_seconds (const ZsComm *comm, ZsCollectiveKind kind)
   return rate > 0 ? (kind == ZS_COLLECTIVE_ALL_TO_ALL ? (comm->n_ranks - 1.0) / comm->n_ranks : 1) / (rate * 1e9) : 0;
 }
 
+/* Hops between nodes that one byte takes after the other, as in NCCL's model. */
+static int
+net_hops (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm)
+{
+  int depth = (int) floor (log2 (comm->n_nodes));
+
+  if (algorithm == ZS_ALGORITHM_RING)
+    return (kind == ZS_COLLECTIVE_ALL_REDUCE ? 2 : 1) * (comm->n_nodes - 1);
+  return algorithm == ZS_ALGORITHM_PAT ? depth : 2 * depth;
+}
+
 void
 zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
                    int64_t bytes, double *latency, double *transfer)
 {
-  double rate = class_rate (comm);
+  double rate = class_rate (comm), turns = 0;
   bool nvls = algorithm == ZS_ALGORITHM_NVLS || algorithm == ZS_ALGORITHM_NVLS_TREE;
   ZsLoadShape shape = nvls ? ZS_SHAPE_NVLS : algorithm == ZS_ALGORITHM_TREE ? ZS_SHAPE_TREE : ZS_SHAPE_RING;
 
@@ -113,17 +125,29 @@ zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
       && kind == ZS_COLLECTIVE_ALL_REDUCE)
     *transfer -= fmin (*transfer, (comm->input.min_capability < 80 ? 0.9 : 0.4) * *latency);
   if (comm->n_nodes > 1) {
-    int depth = (int) floor (log2 (comm->n_nodes));
-    int hops = algorithm == ZS_ALGORITHM_RING ? (kind == ZS_COLLECTIVE_ALL_REDUCE ? 2 : 1) * (comm->n_nodes - 1)
-               : algorithm == ZS_ALGORITHM_PAT ? depth : 2 * depth;
+    const ZsNetwork *network = &comm->topology->network;
+    double message, n_messages = zs_nccl_messages (comm, kind, algorithm, protocol, bytes, &message);
+    /* the plug-ins of 2025 (NCCL's release stands for them) no longer show it: two nodes of two H100 NVL, 7-8 us a message */
+    bool asks = network->handshake_from > 0 && n_messages > 0 && message >= (double) network->handshake_from
+                && comm->environment.version < ZS_VERSION (2, 27, 0);
+    ZsTime more = asks ? network->handshake_time : 0;
 
-    *latency += hops * (double) comm->topology->network.extra_latency / 1e6;
+    *latency += net_hops (comm, kind, algorithm) * (double) (network->extra_latency + more) / 1e6;
+    turns = n_messages * (double) (network->message_time + more) / 1e6;
   }
   /* NCCL discounts trees by 8 %, plain ones (a NIC beside each GPU) by 15 % more.  Machines do not: 8 GH200 of two
    * nodes reach 89 % of their NICs, 16 A100 83 %. */
   if (comm->n_nodes > 1 && algorithm == ZS_ALGORITHM_TREE)
     *transfer *= 0.92 * (comm->graphs.tree.pattern == ZS_PATTERN_TREE ? 0.85 : 1);
   *transfer = fmax (*transfer, links);   /* never faster than its links */
+  if (turns > 0) {
+    /* One after the other through the proxy thread; what it copies itself comes on top. */
+    bool copies = zs_proxy_rate (comm->topology->network.kind, comm->topology->network.gpu_direct) > 0;
+    ZsNcclTables tables;
+
+    zs_nccl_tables (comm->timing_environment.version, &tables);
+    *transfer = fmax (*transfer, tables.base[algorithm][protocol] + turns + (copies ? links : 0) - *latency);
+  }
   /* EFA's plug-in before RDMA writes (2023; NCCL's release stands for it): p4d of 2022 reached 61-64 % of its NICs,
    * p4de of 2024 83 % */
   if (comm->class == ZS_CLASS_EFA && comm->topology->network.gpu_direct

@@ -63,6 +63,10 @@ void zs_nccl_calibrate (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm a
  * costs beyond NCCL's model. */
 void zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
                         int64_t bytes, double *latency, double *transfer);
+/* nccl-messages.c: messages between nodes that the busiest proxy thread sends (it receives as many beside), and the bytes
+ * of each, flags and all; 0: not counted. */
+double zs_nccl_messages (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
+                         int64_t bytes, double *ret_message);
 /* What was measured of this machine, for a protocol: factor on the transfer. */
 double zs_nccl_own_factor (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protocol);
 /* Row of the measured factors that serves it; -1: none, the person gave the rate. */

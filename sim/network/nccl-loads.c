@@ -35,8 +35,9 @@ load (Sheet *sheet, int link, double weight)
  * InfiniBand without GPUDirect (gen 4) 23-25, four RTX 5090 (gen 5) 70; duplex rates 19, 38, 38, 102. */
 #define KERNEL_WEIGHT 1.3
 /* GPUDirect through a root complex, both directions of one A100 on gen 4 (nccl-tests): 21 to 28 GB/s on AMD Rome,
- * 36 on Milan (Polaris); 32 is taken. */
+ * 36 on Milan (Polaris); 32 is taken where the CPU is not known.  Machines with Slingshot 11 are Milan or later. */
 #define ROOT_WEIGHT   1.2
+#define ROOT_WEIGHT_SLINGSHOT 1.0
 
 /* May the NIC of NET reach the memory of the GPU that is PATH away? */
 static bool
@@ -77,7 +78,8 @@ load_hop (Sheet *sheet, int from, int to, double weight)
     return;
   if (host)
     load (sheet, zs_topology_capacity (sheet->topology, cpu, ZS_LINK_MEMORY), 2 * weight);
-  weight *= host ? KERNEL_WEIGHT : ROOT_WEIGHT;
+  weight *= host ? KERNEL_WEIGHT
+            : sheet->topology->network.kind == ZS_NETWORK_SLINGSHOT ? ROOT_WEIGHT_SLINGSHOT : ROOT_WEIGHT;
   if (a->type == ZS_NCCL_GPU)
     load (sheet, zs_topology_capacity (sheet->topology, a->part, ZS_LINK_DUPLEX), weight);
   if (b->type == ZS_NCCL_GPU)

@@ -89,6 +89,9 @@ zs_topology_key (const ZsTopology *topology, GString *key)
   add_number (key, network->rate);
   add_number (key, network->latency);
   add_number (key, network->extra_latency);
+  add_number (key, network->message_time);
+  add_number (key, network->handshake_from);
+  add_number (key, network->handshake_time);
   add (key, &network->efficiency, sizeof network->efficiency);
   add_number (key, network->gpu_direct);
 }

@@ -93,6 +93,9 @@ typedef struct {
   ZsRate        rate;        /* of one NIC, one direction */
   ZsTime        latency;     /* that the plug-in reports to NCCL (one way) */
   ZsTime        extra_latency;   /* of the fabric, which NCCL's model does not know; per hop */
+  ZsTime        message_time;    /* of a proxy thread for one message, whatever its bytes; 0: not known to matter */
+  int64_t       handshake_from;  /* bytes of a message from which the sender asks first (rendezvous); 0: it never does */
+  ZsTime        handshake_time;  /* what this adds to a hop */
   double        efficiency;  /* of `rate` that NCCL reaches on large messages */
   bool          gpu_direct;  /* GPUDirect RDMA */
   ZsOrigin      origin;

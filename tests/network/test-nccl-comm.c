@@ -273,6 +273,44 @@ buffers_take_the_memory_of_their_channels (void)
 }
 
 static void
+messages_are_chunks_and_slices (void)
+{
+  static const struct {
+    ZsCollectiveKind kind;
+    ZsAlgorithm algorithm;
+    ZsProtocol protocol;
+    int64_t bytes;
+    double messages, size;
+  } CASES[] = {
+    /* two nodes of four A100 with two NICs: 2 search channels, so 4, two of them through one GPU's proxy */
+    { ZS_COLLECTIVE_ALL_GATHER, ZS_ALGORITHM_RING, ZS_PROTOCOL_LL, 16384, 7, 4096 },            /* one channel */
+    { ZS_COLLECTIVE_ALL_REDUCE, ZS_ALGORITHM_RING, ZS_PROTOCOL_LL, 1 << 20, 2 * 14, 65536 },    /* a full slot */
+    { ZS_COLLECTIVE_ALL_REDUCE, ZS_ALGORITHM_RING, ZS_PROTOCOL_LL, 2 << 20, 2 * 2 * 14, 65536 },/* two loops */
+    { ZS_COLLECTIVE_ALL_GATHER, ZS_ALGORITHM_RING, ZS_PROTOCOL_SIMPLE, 2 << 20, 2 * 7 * 2, 32768 },
+    { ZS_COLLECTIVE_REDUCE_SCATTER, ZS_ALGORITHM_RING, ZS_PROTOCOL_SIMPLE, 64 << 20, 2 * 7 * 2, 1 << 20 },
+    { ZS_COLLECTIVE_REDUCE_SCATTER, ZS_ALGORITHM_RING, ZS_PROTOCOL_SIMPLE, 256 << 20, 2 * 7 * 2 * 4, 1 << 20 },
+    { ZS_COLLECTIVE_BROADCAST, ZS_ALGORITHM_RING, ZS_PROTOCOL_SIMPLE, 4 << 20, 2 * 2, 524288 },
+    { ZS_COLLECTIVE_ALL_REDUCE, ZS_ALGORITHM_TREE, ZS_PROTOCOL_LL, 4096, 1, 8192 },
+    { ZS_COLLECTIVE_ALL_REDUCE, ZS_ALGORITHM_NVLS_TREE, ZS_PROTOCOL_SIMPLE, 4096, 0, 0 },
+  };
+  g_autofree char *models = fixture_models ();
+  g_autoptr (ZsTopology) topology = fixture_topology ("a100-sxm4-40gb", 4, "nvlink", ZS_CPU_AMD, -1);
+  ZsNetwork network;
+
+  CU_ASSERT_TRUE_FATAL (zs_network_load (models, "slingshot-200", &network, NULL));
+  network.nics = 2;
+  CU_ASSERT_TRUE_FATAL (zs_topology_connect (topology, 2, &network, NULL));
+  g_autoptr (ZsComm) comm = comm_of (topology, NULL);
+
+  for (size_t i = 0; i < G_N_ELEMENTS (CASES); i++) {
+    double size, n = zs_nccl_messages (comm, CASES[i].kind, CASES[i].algorithm, CASES[i].protocol, CASES[i].bytes, &size);
+
+    CU_ASSERT_EQUAL (n, CASES[i].messages);
+    CU_ASSERT_EQUAL (size, CASES[i].size);
+  }
+}
+
+static void
 names_go_both_ways (void)
 {
   for (int kind = 0; kind < ZS_N_COLLECTIVES; kind++) {
@@ -299,6 +337,7 @@ main (void)
     { "ideal fabrics and single ranks take no time", ideal_fabrics_and_single_ranks_take_no_time },
     { "groups see their own part of the machine", groups_are_parts_of_the_machine },
     { "buffers take the memory of their channels", buffers_take_the_memory_of_their_channels },
+    { "messages between nodes are chunks and slices", messages_are_chunks_and_slices },
     { "names of collectives go both ways", names_go_both_ways },
     CU_TEST_INFO_NULL
   };
