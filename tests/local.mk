@@ -32,3 +32,4 @@ include tests/web/local.mk
 include tests/cli/local.mk
 include tests/docs/local.mk
 include tests/bench/local.mk
+include tests/measure/local.mk

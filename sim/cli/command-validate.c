@@ -100,6 +100,14 @@ print_number (ZsQuantity quantity, double value)
   case ZS_QUANTITY_STEP_TIME:
     printf (" %11.2f ms", value / 1e9);
     break;
+  case ZS_QUANTITY_COLLECTIVE_TIME:
+  case ZS_QUANTITY_COPY_TIME:
+    printf (" %11.2f us", value / 1e6);
+    break;
+  case ZS_QUANTITY_COLLECTIVE_SLOWDOWN:
+  case ZS_QUANTITY_BESIDE_SLOWDOWN:
+    printf (" %12.3f x", value);
+    break;
   case ZS_QUANTITY_TOKENS:
   case ZS_QUANTITY_SAMPLES:
     printf (" %14.2f", value);

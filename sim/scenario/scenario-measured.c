@@ -1,6 +1,7 @@
 /* scenario-measured.c: the block `measured`, for `validate`.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include "sim/network/nccl.h"
 #include "sim/scenario/scenario-internal.h"
 
 static const char *const PHASES[] = { "load",      "init", "forward", "backward",
@@ -77,12 +78,113 @@ read_phases (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
   return ok;
 }
 
+/* ---- of the machine alone ---- */
+
+static bool
+read_collectives (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
+{
+  typedef struct {
+    ZsMeasuredCollective row;
+    const char *op;
+    int beside;
+  } Values;
+  static const char *const besides[] = { "nothing", "h2d", "d2h", "matmul", "elementwise", "attention", NULL };
+  static const ZsField fields[] = {
+    { ZS_FIELD ("op", STRING, Values, op), .required = true },
+    { ZS_FIELD ("bytes", BYTES, Values, row.bytes), .min = 1, .required = true },
+    { ZS_FIELD ("time", TIME, Values, row.time), .help = "alone" },
+    { ZS_FIELD ("beside", WORD, Values, beside), .words = besides },
+    { ZS_FIELD ("m", INT, Values, row.m), .min = 1 },
+    { ZS_FIELD ("n", INT, Values, row.n), .min = 1 },
+    { ZS_FIELD ("k", INT, Values, row.k), .min = 1 },
+    { ZS_FIELD ("beside_bytes", BYTES, Values, row.beside_bytes), .min = 1 },
+    { ZS_FIELD ("slowdown", NUMBER, Values, row.slowdown), .help = "of the collective" },
+    { ZS_FIELD ("beside_slowdown", NUMBER, Values, row.beside_slowdown) },
+  };
+  bool ok = true;
+
+  for (int i = 0; list != NULL && i < list->n_items; i++) {
+    const ZsNode *item = list->items[i];
+    Values values = { .row = { .time = -1, .slowdown = -1, .beside_slowdown = -1 } };
+
+    if (!zs_schema_read (item, "a collective", fields, G_N_ELEMENTS (fields), &values, NULL, errors)) {
+      ok = false;
+      continue;
+    }
+    ZsMeasuredCollective *row = &values.row;
+
+    row->beside = (ZsBeside)values.beside;
+    if (!zs_collective_from_name (values.op, &row->kind))
+      ok = zs_node_fail (item, errors, "unknown collective '%s'", values.op);
+    else if (row->beside >= ZS_BESIDE_MATMUL && row->beside != ZS_BESIDE_ELEMENTWISE
+             && (row->m == 0 || row->n == 0 || row->k == 0))
+      ok = zs_node_fail (item, errors, "'%s' beside a collective needs m, n and k", besides[row->beside]);
+    else if (row->beside != ZS_BESIDE_NOTHING && row->beside != ZS_BESIDE_MATMUL
+             && row->beside != ZS_BESIDE_ATTENTION && row->beside_bytes == 0)
+      ok = zs_node_fail (item, errors, "'%s' beside a collective needs beside_bytes", besides[row->beside]);
+    else
+      g_array_append_val (measured->collectives, *row);
+  }
+  return ok;
+}
+
+/* `gpus: [0, 2]`: bits. */
+static bool
+read_gpus (const ZsNode *list, uint64_t *ret_gpus, ZsErrors *errors)
+{
+  static const ZsField field = { .key = "gpus", .type = ZS_FIELD_INT, .max = 63 };
+
+  for (int i = 0; list != NULL && i < list->n_items; i++) {
+    int64_t gpu = 0;
+
+    if (!zs_schema_read_field (list->items[i], &field, &gpu, errors))
+      return false;
+    *ret_gpus |= UINT64_C (1) << gpu;
+  }
+  return true;
+}
+
+static bool
+read_copies (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
+{
+  typedef struct {
+    ZsMeasuredCopy row;
+    int kind;
+    const ZsNode *gpus;
+  } Values;
+  static const char *const kinds[] = { "h2d", "d2h", "both", NULL };
+  static const ZsField fields[] = {
+    { ZS_FIELD ("kind", WORD, Values, kind), .words = kinds, .required = true },
+    { ZS_FIELD ("bytes", BYTES, Values, row.bytes), .min = 1, .required = true },
+    { ZS_FIELD ("time", TIME, Values, row.time), .required = true },
+    { ZS_FIELD ("pinned", BOOL, Values, row.pinned) },
+    { ZS_FIELD ("gpus", LIST, Values, gpus), .help = "which ones copy at once" },
+  };
+  bool ok = true;
+
+  for (int i = 0; list != NULL && i < list->n_items; i++) {
+    Values values = { .row = { .pinned = true } };
+
+    if (!zs_schema_read (list->items[i], "a copy", fields, G_N_ELEMENTS (fields), &values, NULL, errors)
+        || !read_gpus (values.gpus, &values.row.gpus, errors)) {
+      ok = false;
+      continue;
+    }
+    values.row.in = values.kind != 1;
+    values.row.out = values.kind != 0;
+    if (values.row.gpus == 0)
+      values.row.gpus = 1;
+    g_array_append_val (measured->copies, values.row);
+  }
+  return ok;
+}
+
 bool
 zs_reader_measured (ZsReader *reader)
 {
   typedef struct {
     ZsMeasured measured;
-    const ZsNode *oom, *phases;
+    const ZsNode *oom, *phases, *collectives, *copies;
   } Values;
   static const char *const outcomes[] = { "fits", "ok", "oom", "host-oom", NULL };
   static const int outcome_values[] = { ZS_OUTCOME_OK, ZS_OUTCOME_OK, ZS_OUTCOME_OOM,
@@ -105,6 +207,8 @@ zs_reader_measured (ZsReader *reader)
     { ZS_FIELD ("source", STRING, Values, measured.source) },
     { ZS_FIELD ("oom", MAPPING, Values, oom) },
     { ZS_FIELD ("phases", LIST, Values, phases) },
+    { ZS_FIELD ("collectives", LIST, Values, collectives), .help = "of the machine alone" },
+    { ZS_FIELD ("copies", LIST, Values, copies), .help = "of the machine alone" },
   };
   const ZsNode *node = zs_node_get (reader->root, "measured");
   Values values = { .measured = { .outcome = -1,
@@ -117,7 +221,7 @@ zs_reader_measured (ZsReader *reader)
                                   .tokens_per_second_per_gpu = -1,
                                   .samples_per_second = -1 } };
   ZsMeasured *measured = &reader->scenario->measured;
-  GArray *phases = measured->phases;
+  GArray *phases = measured->phases, *collectives = measured->collectives, *copies = measured->copies;
   bool ok = true;
 
   if (node != NULL && !zs_node_is_null (node)) {
@@ -127,6 +231,10 @@ zs_reader_measured (ZsReader *reader)
   }
   *measured = values.measured;
   measured->phases = phases;
+  measured->collectives = collectives;
+  measured->copies = copies;
   ok &= read_oom (values.oom, measured, reader->errors);
+  ok &= read_collectives (values.collectives, measured, reader->errors);
+  ok &= read_copies (values.copies, measured, reader->errors);
   return read_phases (values.phases, measured, reader->errors) && ok;
 }

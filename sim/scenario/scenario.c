@@ -14,6 +14,8 @@ zs_scenario_free (ZsScenario *scenario)
   g_free ((gpointer)scenario->cluster.environment);
   zs_topology_free (scenario->topology);
   g_array_unref (scenario->measured.phases);
+  g_array_unref (scenario->measured.collectives);
+  g_array_unref (scenario->measured.copies);
   zs_settings_free (scenario->settings);
   zs_notes_free (scenario->notes);
   zs_document_free (scenario->document);
@@ -150,6 +152,8 @@ new_reader (const char *path, ZsDocument *document, ZsCatalogue *catalogue, ZsEr
   scenario->alloc_conf_text = "";
   zs_alloc_conf_init (&scenario->alloc_conf);
   scenario->measured.phases = g_array_new (FALSE, TRUE, sizeof (ZsMeasuredPhase));
+  scenario->measured.collectives = g_array_new (FALSE, TRUE, sizeof (ZsMeasuredCollective));
+  scenario->measured.copies = g_array_new (FALSE, TRUE, sizeof (ZsMeasuredCopy));
   return (ZsReader){ .scenario = scenario,
                      .document = document,
                      .root = zs_document_root (document),
@@ -308,13 +312,16 @@ zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const 
                        zs_node_describe (reader.root));
 
   ok = ok && zs_reader_apply_flags (&reader, &machine) && zs_reader_apply_sets (&reader, sets)
-       && zs_reader_cluster (&reader);
+       && zs_reader_cluster (&reader) && zs_reader_measured (&reader);
   if (!ok || zs_errors_count (errors) > before) {
     zs_scenario_free (reader.scenario);
     return NULL;
   }
   ZsVersions *versions = &reader.scenario->cluster.versions;
+  const ZsNode *name = zs_node_get (reader.root, "name");
 
+  if (name != NULL && name->kind == ZS_NODE_SCALAR)
+    reader.scenario->name = name->text;
   versions->of[ZS_SOFTWARE_TORCH] = ZS_VERSION (2, 11, 0);
   if (versions->of[ZS_SOFTWARE_NCCL] == 0)
     versions->of[ZS_SOFTWARE_NCCL] = zs_nccl_of_torch (versions->of[ZS_SOFTWARE_TORCH]);

@@ -56,6 +56,34 @@ typedef struct {
   ZsTime  time;
 } ZsMeasuredPhase;
 
+/* What runs beside a measured collective, on another stream of every GPU. */
+typedef enum {
+  ZS_BESIDE_NOTHING,
+  ZS_BESIDE_COPY_IN, ZS_BESIDE_COPY_OUT,   /* pinned, `beside_bytes` each */
+  ZS_BESIDE_MATMUL,             /* m x n x k */
+  ZS_BESIDE_ELEMENTWISE,        /* `beside_bytes` of traffic each */
+  ZS_BESIDE_ATTENTION,          /* m heads, sequence n, head_dim k, causal, forward */
+} ZsBeside;
+
+/* A collective of all GPUs: its time alone, or by how much it and what runs beside it slow each other. */
+typedef struct {
+  ZsCollectiveKind kind;
+  int64_t  bytes;               /* as nccl-tests counts */
+  ZsTime   time;
+  ZsBeside beside;
+  int64_t  m, n, k, beside_bytes;
+  double   slowdown, beside_slowdown;   /* times as long as alone */
+} ZsMeasuredCollective;
+
+/* Copies between host and GPUs, of several GPUs at once. */
+typedef struct {
+  bool     in, out;             /* to the GPUs, from them; both: at the same time */
+  bool     pinned;
+  uint64_t gpus;                /* bits: which ones */
+  int64_t  bytes;               /* of each */
+  ZsTime   time;                /* of the slowest */
+} ZsMeasuredCopy;
+
 /* For `validate`.  Numbers that were not measured are -1. */
 typedef struct {
   bool    any;                  /* there was a block */
@@ -67,6 +95,8 @@ typedef struct {
   ZsTime  step_time;
   double  tokens_per_second_per_gpu, samples_per_second;
   GArray *phases;               /* ZsMeasuredPhase */
+  GArray *collectives;          /* ZsMeasuredCollective: of the machine alone */
+  GArray *copies;               /* ZsMeasuredCopy */
   bool    any_oom;
   int     oom_step, oom_phase;  /* ZsPhase */
   int64_t oom_tried_bytes, oom_allocated_bytes, oom_reserved_bytes;
@@ -117,7 +147,8 @@ ZsDocument *zs_scenario_tree (const char *path, ZsErrors *errors) G_GNUC_WARN_UN
 /* The same for a tree inside another file: changes ROOT, which belongs to DOCUMENT. */
 bool        zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors);
 /* The machine alone: PATH holds a `cluster:` block, or is one (for `zerosim collective`); NULL: FLAGS and SETS say
- * all of it.  FLAGS may be NULL; only those of the machine count.  The result has no model and no training. */
+ * all of it.  FLAGS may be NULL; only those of the machine count.  The result has no model and no training; name and
+ * `measured` are read if they are there. */
 ZsScenario *zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
                                       ZsCatalogue *catalogue, ZsErrors *errors) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -11,6 +11,8 @@ libzerosim_core_la_SOURCES += \
   sim/study/axis.h \
   sim/study/base.c \
   sim/study/base.h \
+  sim/study/benchmark.c \
+  sim/study/benchmark.h \
   sim/study/columns.c \
   sim/study/columns.h \
   sim/study/compare-text.c \

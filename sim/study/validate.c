@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/units.h"
+#include "sim/network/nccl.h"
 #include "sim/scenario/simulate.h"
+#include "sim/study/benchmark.h"
 
 static const char *const NAMES[ZS_N_QUANTITIES] = {
   [ZS_QUANTITY_OUTCOME] = "outcome",
@@ -25,6 +28,10 @@ static const char *const NAMES[ZS_N_QUANTITIES] = {
   [ZS_QUANTITY_STEP_TIME] = "step_time",
   [ZS_QUANTITY_TOKENS] = "tokens_per_second_per_gpu",
   [ZS_QUANTITY_SAMPLES] = "samples_per_second",
+  [ZS_QUANTITY_COLLECTIVE_TIME] = "collective_time",
+  [ZS_QUANTITY_COLLECTIVE_SLOWDOWN] = "collective_slowdown",
+  [ZS_QUANTITY_BESIDE_SLOWDOWN] = "beside_slowdown",
+  [ZS_QUANTITY_COPY_TIME] = "copy_time",
 };
 
 const char *
@@ -130,6 +137,105 @@ compare_case (GArray *comparisons, const ZsScenario *scenario, const ZsResult *r
   }
 }
 
+/* ---- a machine alone ---- */
+
+static bool
+is_machine (const char *path)
+{
+  g_autoptr (ZsDocument) document = zs_document_load (path, NULL);
+  const ZsNode *root = document != NULL ? zs_document_root (document) : NULL;
+
+  return root != NULL && root->kind == ZS_NODE_MAPPING && zs_node_get (root, "cluster") != NULL
+         && zs_node_get (root, "measured") != NULL && zs_node_get (root, "model") == NULL
+         && zs_node_get (root, "training") == NULL;
+}
+
+/* "all_gather 64 MiB", "all_gather 64 MiB, matmul 8192x8192x8192" */
+static void
+name_collective (const ZsMeasuredCollective *row, char *ret_name, size_t room)
+{
+  static const char *const besides[] = { "", ", h2d", ", d2h", ", matmul", ", elementwise", ", attention" };
+  g_autofree char *size = zs_bytes_format (row->bytes);
+
+  if (row->m > 0)
+    g_snprintf (ret_name, room, "%s %s%s %dx%dx%d", zs_collective_name (row->kind), size, besides[row->beside],
+                (int) row->m, (int) row->n, (int) row->k);
+  else
+    g_snprintf (ret_name, room, "%s %s%s", zs_collective_name (row->kind), size, besides[row->beside]);
+}
+
+static bool
+compare_collectives (GArray *comparisons, const ZsScenario *machine, GError **error)
+{
+  const GArray *rows = machine->measured.collectives;
+  g_autoptr (ZsCluster) cluster = rows->len > 0 ? zs_scenario_cluster (machine, error) : NULL;
+  char detail[48];
+
+  if (rows->len > 0 && cluster == NULL)
+    return false;
+  for (guint i = 0; i < rows->len; i++) {
+    const ZsMeasuredCollective *row = &g_array_index (rows, ZsMeasuredCollective, i);
+
+    name_collective (row, detail, sizeof detail);
+    if (row->beside == ZS_BESIDE_NOTHING) {
+      ZsCollectiveRow predicted;
+
+      zs_collective_rows (zs_cluster_comm (cluster, ZS_COMMUNICATOR_WORLD, 0), row->kind, &row->bytes, 1, &predicted);
+      compare (comparisons, ZS_QUANTITY_COLLECTIVE_TIME, detail, (double) row->time, (double) predicted.time);
+      continue;
+    }
+    ZsBesideTimes times;
+
+    if (!zs_benchmark_beside (machine, row, &times, error))
+      return false;
+    compare (comparisons, ZS_QUANTITY_COLLECTIVE_SLOWDOWN, detail, row->slowdown,
+             (double) times.time_with / (double) MAX (times.time, 1));
+    compare (comparisons, ZS_QUANTITY_BESIDE_SLOWDOWN, detail, row->beside_slowdown,
+             (double) times.beside_time_with / (double) MAX (times.beside_time, 1));
+  }
+  return true;
+}
+
+static bool
+compare_copies (GArray *comparisons, const ZsScenario *machine, GError **error)
+{
+  const GArray *rows = machine->measured.copies;
+
+  for (guint i = 0; i < rows->len; i++) {
+    const ZsMeasuredCopy *row = &g_array_index (rows, ZsMeasuredCopy, i);
+    g_autofree char *size = zs_bytes_format (row->bytes);
+    char detail[48];
+    ZsTime predicted = zs_benchmark_copies (machine, row, error);
+
+    if (predicted < 0)
+      return false;
+    g_snprintf (detail, sizeof detail, "%s%s%s %s, %d GPUs%s", row->in ? "h2d" : "", row->in && row->out ? "+" : "",
+                row->out ? "d2h" : "", size, __builtin_popcountll (row->gpus), row->pinned ? "" : ", pageable");
+    compare (comparisons, ZS_QUANTITY_COPY_TIME, detail, (double) row->time, (double) predicted);
+  }
+  return true;
+}
+
+static void
+run_machine (Slot *slot, ZsCatalogue *catalogue)
+{
+  g_autoptr (ZsErrors) errors = zs_errors_new ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (ZsScenario) machine = zs_scenario_load_cluster (slot->c->path, NULL, NULL, catalogue, errors);
+
+  if (machine == NULL) {
+    slot->c->failure = zs_errors_text (errors);
+    return;
+  }
+  if (machine->name != NULL) {
+    g_free (slot->c->name);
+    slot->c->name = g_strdup (machine->name);
+  }
+  if (!compare_collectives (slot->comparisons, machine, &error)
+      || !compare_copies (slot->comparisons, machine, &error))
+    slot->c->failure = g_strdup_printf ("%s: %s", slot->c->path, error->message);
+}
+
 /* ---- running ---- */
 
 typedef struct {
@@ -141,14 +247,12 @@ typedef struct {
 } Runner;
 
 static void
-run_case (gpointer data, gpointer user_data)
+run_training (Slot *slot, ZsCatalogue *catalogue)
 {
-  Slot *slot = data;
-  Runner *runner = user_data;
   g_autoptr (ZsErrors) errors = zs_errors_new ();
   g_autoptr (GError) error = NULL;
   g_autoptr (ZsScenario) scenario
-      = zs_scenario_load (slot->c->path, NULL, NULL, runner->catalogue, errors);
+      = zs_scenario_load (slot->c->path, NULL, NULL, catalogue, errors);
   g_autoptr (ZsResult) result = scenario != NULL ? zs_scenario_run (scenario, NULL, &error) : NULL;
 
   if (scenario == NULL) {
@@ -162,6 +266,18 @@ run_case (gpointer data, gpointer user_data)
     slot->c->name = g_strdup (scenario->name);
     compare_case (slot->comparisons, scenario, result);
   }
+}
+
+static void
+run_case (gpointer data, gpointer user_data)
+{
+  Slot *slot = data;
+  Runner *runner = user_data;
+
+  if (is_machine (slot->c->path))
+    run_machine (slot, runner->catalogue);
+  else
+    run_training (slot, runner->catalogue);
   g_mutex_lock (&runner->mutex);
   runner->n_done++;
   if (runner->progress != NULL)

@@ -1,5 +1,7 @@
 /* validate.h: scenarios with measured numbers against what a run of them predicts.
- * SPDX-License-Identifier: MIT */
+ * SPDX-License-Identifier: MIT
+ *
+ * A case without a model is a machine alone, with measured collectives and copies. */
 #pragma once
 
 #include <glib.h>
@@ -23,6 +25,11 @@ typedef enum {
   ZS_QUANTITY_STEP_TIME,
   ZS_QUANTITY_TOKENS,             /* per second and GPU */
   ZS_QUANTITY_SAMPLES,            /* per second */
+  /* of a machine alone */
+  ZS_QUANTITY_COLLECTIVE_TIME,
+  ZS_QUANTITY_COLLECTIVE_SLOWDOWN,   /* times as long as alone, beside other work */
+  ZS_QUANTITY_BESIDE_SLOWDOWN,       /* of that other work */
+  ZS_QUANTITY_COPY_TIME,          /* host and GPUs, several at once */
   ZS_N_QUANTITIES
 } ZsQuantity;
 
@@ -31,7 +38,7 @@ const char *zs_quantity_name (ZsQuantity quantity);   /* "peak_allocated" */
 typedef struct {
   int        case_index;
   ZsQuantity quantity;
-  char       detail[32];     /* of a phase: "step 3 backward"; else "" */
+  char       detail[48];     /* of a phase: "step 3 backward"; of a collective: "all_gather 64 MiB"; else "" */
   double     measured, predicted;
   double     error;          /* predicted / measured - 1; of outcomes 0 or 1 */
 } ZsComparison;

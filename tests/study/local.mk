@@ -15,3 +15,7 @@ check_PROGRAMS += tests/study/test-suggest
 TESTS += tests/study/test-suggest
 tests_study_test_suggest_SOURCES = tests/study/test-suggest.c
 tests_study_test_suggest_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/study/test-validate
+TESTS += tests/study/test-validate
+tests_study_test_validate_SOURCES = tests/study/test-validate.c
+tests_study_test_validate_LDADD = $(TEST_LIBS)
