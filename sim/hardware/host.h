@@ -14,6 +14,8 @@ typedef struct {
   int         sockets;
   int64_t     memory_bytes;     /* per node; 0 unknown */
   ZsRate      memory_rate;      /* of one node, sustained */
+  bool        memory_assumed;   /* it is what `sockets` of that age have: each socket of the wiring has its
+                                   share, however many there are */
   double      speed;            /* of Python, 1 = the reference of the host cost table */
   ZsRate      nvme_read_rate, nvme_write_rate;   /* per node; 0 none */
   int64_t     omp_threads;      /* of each rank; 0: all cores divided by the ranks of a node */

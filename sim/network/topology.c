@@ -393,11 +393,13 @@ zs_topology_finish (ZsTopology *topology, const ZsTopologyOptions *options)
       zs_topology_join (topology, topology->cpus[i], topology->cpus[j], ZS_LINK_SOCKET, 1, generation, 0);
   find_paths (topology);
   for (int i = 0; i < topology->n_cpus; i++) {
-    bool known = options->host != NULL && options->host->memory_rate > 0;
+    const ZsHost *host = options->host;
+    bool known = host != NULL && host->memory_rate > 0;
 
     add_capacity (topology, topology->cpus[i], ZS_LINK_MEMORY,
-                  known ? options->host->memory_rate / topology->n_cpus
-                        : zs_host_memory_rate (generation));
+                  !known ? zs_host_memory_rate (generation)
+                  : host->memory_assumed ? host->memory_rate / MAX (1, host->sockets)
+                                         : host->memory_rate / topology->n_cpus);
   }
   for (int l = 0, n = topology->n_links; l < n; l++) {
     const ZsLink link = topology->links[l];

@@ -195,16 +195,18 @@ static bool
 read_host (ZsReader *reader, const ZsNode *node, const ZsNode *nvme)
 {
   static const char *const vendors[] = { "intel", "amd", "arm", "power", NULL };
+  enum { CPU, CORES, SOCKETS, MEMORY, MEMORY_RATE, SPEED };
   static const ZsField fields[] = {
-    { ZS_FIELD ("cpu", WORD, ZsHost, vendor), .words = vendors },
-    { ZS_FIELD ("cores", INT32, ZsHost, cores), .min = 1, .max = 4096,
-      .help = "physical, of a node" },
-    { ZS_FIELD ("sockets", INT32, ZsHost, sockets), .min = 1, .max = 16 },
-    { ZS_FIELD ("memory", BYTES, ZsHost, memory_bytes), .min = 1 << 30, .max = INT64_C (1) << 48 },
-    { ZS_FIELD ("memory_rate", RATE, ZsHost, memory_rate), .min = 1000000000,
-      .max = INT64_C (100000000000000), .help = "of a node, sustained" },
-    { ZS_FIELD ("speed", NUMBER, ZsHost, speed), .low = 0.05, .high = 20,
-      .help = "of Python; 1 is the reference" },
+    [CPU] = { ZS_FIELD ("cpu", WORD, ZsHost, vendor), .words = vendors },
+    [CORES] = { ZS_FIELD ("cores", INT32, ZsHost, cores), .min = 1, .max = 4096,
+                .help = "physical, of a node" },
+    [SOCKETS] = { ZS_FIELD ("sockets", INT32, ZsHost, sockets), .min = 1, .max = 16 },
+    [MEMORY] = { ZS_FIELD ("memory", BYTES, ZsHost, memory_bytes), .min = 1 << 30,
+                 .max = INT64_C (1) << 48 },
+    [MEMORY_RATE] = { ZS_FIELD ("memory_rate", RATE, ZsHost, memory_rate), .min = 1000000000,
+                      .max = INT64_C (100000000000000), .help = "of a node, sustained" },
+    [SPEED] = { ZS_FIELD ("speed", NUMBER, ZsHost, speed), .low = 0.05, .high = 20,
+                .help = "of Python; 1 is the reference" },
   };
   static const ZsField nvme_fields[] = {
     { ZS_FIELD ("read", RATE, ZsHost, nvme_read_rate), .min = 1000000,
@@ -218,9 +220,16 @@ read_host (ZsReader *reader, const ZsNode *node, const ZsNode *nvme)
   bool ok = true;
 
   default_host (cluster, host);
+  int sockets = host->sockets;
+
   if (node != NULL)
     ok = zs_schema_read (node, "host", fields, G_N_ELEMENTS (fields), host, given, reader->errors);
   zs_reader_record (reader, "cluster.host.", fields, G_N_ELEMENTS (fields), given);
+  host->memory_assumed = given[MEMORY_RATE] == NULL;
+  if (given[MEMORY_RATE] == NULL)
+    host->memory_rate = host->memory_rate / sockets * host->sockets;
+  if (given[CORES] == NULL)
+    host->cores = host->cores / sockets * host->sockets;
   g_autofree char *rate = zs_rate_format (host->memory_rate);
   zs_reader_default (reader, "cluster.host.cpu", "zerosim", "%s", vendors[host->vendor]);
   zs_reader_default (reader, "cluster.host.cores", "zerosim", "%d", host->cores);

@@ -103,11 +103,16 @@ a_copy_takes_as_long_as_its_link (void)
     "  copies:\n"
     "    - {kind: h2d, bytes: 256 MiB, gpus: [0], time: 4.84 ms}\n"
     "    - {kind: h2d, bytes: 256 MiB, gpus: [1], time: 4.84 ms}\n"
-    "    - {kind: h2d, bytes: 256 MiB, gpus: [0], time: 4.84 ms, pinned: false}\n");
+    "    - {kind: h2d, bytes: 256 MiB, gpus: [0], time: 4.84 ms, pinned: false}\n"
+    "    - {kind: both, bytes: 256 MiB, gpus: [0], time: 5.29 ms}\n"
+    "    - {kind: both, bytes: 256 MiB, gpus: [0, 1], time: 5.29 ms}\n");
 
   CU_ASSERT_TRUE (fabs (comparison (validation, 0)->error) < 0.02);     /* 55.4 GB/s */
   CU_ASSERT_EQUAL (comparison (validation, 0)->predicted, comparison (validation, 1)->predicted);
   CU_ASSERT_TRUE (comparison (validation, 2)->predicted > 2 * comparison (validation, 0)->predicted);
+  /* both ways at once, as measured on one H200; each socket has a socket's memory */
+  CU_ASSERT_TRUE (fabs (comparison (validation, 3)->error) < 0.02);
+  CU_ASSERT_EQUAL (comparison (validation, 3)->predicted, comparison (validation, 4)->predicted);
 }
 
 static void
