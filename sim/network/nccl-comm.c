@@ -224,7 +224,8 @@ set_nodes (const ZsComm *comm, ZsChoice *choice)
  * connections, LL for small messages.  So every link carries what its pairs exchange, and the whole is as fast as the
  * busiest one, at the share of it that kernels reach; a batch costs a latency, and a peer in another node a turn of the
  * proxy thread. */
-#define PROXY_TURN 9.0   /* us a remote peer: 8 and 32 A100 of 2 and 8 nodes, Slingshot 10, sockets 7 (nccl-tests) */
+#define PAIR_LATENCY 7.0   /* us beyond a ring's hop, once: two nodes of one A100 over InfiniBand, 31-43 us up to 320 KiB (nccl-tests) */
+#define PAIR_TURN    2.0   /* us a remote peer where the network's file says nothing (assumed: one posted message of verbs) */
 static void
 choose_pairs (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoice *choice)
 {
@@ -252,8 +253,11 @@ choose_pairs (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoice
   if (comm->environment.max_p2p_channels > 0)
     choice->channels = MIN (choice->channels, comm->environment.max_p2p_channels);
   choice->threads = 512;
+  double turn = comm->topology->network.message_time > 0 ? (double) comm->topology->network.message_time / 1e6 : PAIR_TURN;
+
   /* further peers go out side by side: 8 to a round (2.30 enqueue.cc) */
-  choice->latency = zs_time_from_seconds ((latency * (1 + (peers - 1) / 8) + PROXY_TURN * remote) * 1e-6);
+  choice->latency = zs_time_from_seconds ((latency * (1 + (peers - 1) / 8) + turn * remote
+                                           + (remote > 0 ? PAIR_LATENCY : 0)) * 1e-6);
   choice->transfer = zs_time_from_seconds (fmax (1, zs_nccl_own_factor (comm, choice->algorithm, choice->protocol))
                                            * fmax ((double) bytes * set->seconds_per_byte / efficiency,
                                                    (double) bytes * zs_nccl_pair_seconds (comm, kind)));
