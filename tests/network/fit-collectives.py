@@ -84,27 +84,34 @@ def factor(table, row, size):
     return math.exp(math.log(line[low]) * (1 - part) + math.log(line[high]) * part)
 
 
-def main():
+def read(lines):
+    """Rows of `collectives-measured --rows` as tuples: number, use, system, GPUs, nodes, bytes, us, base us, row, launches."""
     data = []
-    for line in sys.stdin:
+    for line in lines:
         f = line.rstrip("\n").split("\t")
-        number, use, system = int(f[0]), f[1], f[2]
-        size, time, latency, transfer, row = int(f[7]), float(f[8]), float(f[9]), float(f[10]), int(f[11])
-        data.append((number, use, system, f[3], f[4], size, time, latency + transfer, row, float(f[16])))
+        data.append((int(f[0]), f[1], f[2], f[3], f[4], int(f[7]), float(f[8]), float(f[9]) + float(f[10]), int(f[11]),
+                     float(f[16])))
+    return data
 
-    def rows_of(skip):
-        return [(d[2], d[8], d[5], math.log(d[6] / d[7])) for d in data
-                if d[2] != skip and d[6] > 0 and (d[1] == "yes" or (d[1] == "large" and d[5] >= LARGE))]
 
-    def error(d, factors):
-        return abs((d[7] * factor(factors, d[8], d[5]) + d[9]) / (d[6] + d[9]) - 1)
+def rows_of(data, skip):
+    """What the factors are made from, without the system SKIP."""
+    return [(d[2], d[8], d[5], math.log(d[6] / d[7])) for d in data
+            if d[2] != skip and d[6] > 0 and (d[1] == "yes" or (d[1] == "large" and d[5] >= LARGE))]
 
-    table = fit(rows_of(None))
+
+def error(d, factors):
+    return abs((d[7] * factor(factors, d[8], d[5]) + d[9]) / (d[6] + d[9]) - 1)
+
+
+def main():
+    data = read(sys.stdin)
+    table = fit(rows_of(data, None))
     names = []
     for d in data:
         if d[2] not in names:
             names.append(d[2])
-    without = {name: fit(rows_of(name)) for name in names}
+    without = {name: fit(rows_of(data, name)) for name in names}
     large, small, left_large, left_small, by_class = [], [], [], [], {}
     print("%-30s %4s %5s  %9s %9s  %9s %9s" % ("system", "GPUs", "nodes", ">= 1 MiB", "left out", "< 1 MiB", "left out"))
     for number in sorted({d[0] for d in data}):
@@ -163,4 +170,5 @@ static const double FACTORS[][FACTOR_SIZES] = {
         file.write(out)
 
 
-main()
+if __name__ == "__main__":
+    main()

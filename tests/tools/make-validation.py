@@ -97,7 +97,8 @@ def main():
                 kind, words, quantity, len(errors), 100 * quantile(errors, 0.5),
                 100 * quantile(errors, 0.9), 100 * errors[-1], " | ".join(shares)))
     out += before_and_now(cases)
-    out += ["", "## Worst cases", ""]
+    out += ["", "Collectives alone, every published system with its error, worst first: [links-measured.md](links-measured.md).",
+            "", "## Worst cases", ""]
     for kind in kinds:
         rows = sorted((c for c in cases if c["kind"] == kind and c["error"] != 0),
                       key=lambda c: (-abs(c["error"]), c["name"], c["quantity"], c.get("detail", "")))
