@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/fsdp/config.h"
+#include "sim/model/ddp.h"
 #include "sim/model/hooks.h"
 #include "sim/zero/config.h"
 
@@ -19,6 +20,7 @@ typedef struct {
   ZsModelShape shape;
   ZsStepShape  step;
   ZsZeroConfig zero;        /* framework DEEPSPEED */
+  ZsDdpConfig  ddp;         /* DDP */
   ZsFsdpConfig fsdp;        /* FSDP1, FSDP2 */
   int          n_steps;
   int          gradient_accumulation;

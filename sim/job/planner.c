@@ -31,7 +31,7 @@ make_hooks (ZsPlanner *planner, int64_t rank)
   case ZS_FRAMEWORK_DEEPSPEED:
     return zs_zero_hooks_new (planner->model, &training->zero, &training->step, rank, planner->plan);
   case ZS_FRAMEWORK_DDP:
-    return zs_ddp_hooks_new (planner->model, &training->step, training->world, planner->plan);
+    return zs_ddp_hooks_new (planner->model, &training->ddp, &training->step, planner->plan);
   case ZS_FRAMEWORK_FSDP1:
   case ZS_FRAMEWORK_FSDP2:
     return zs_fsdp_hooks_new (planner->model, &training->fsdp, &training->step, rank, planner->plan);

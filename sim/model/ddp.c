@@ -1,24 +1,31 @@
 /* ddp.c: DistributedDataParallel around the plain loop.  SPDX-License-Identifier: MIT
  *
  * Gradients are copied into flat buckets, scaled by 1 / world, and reduced as soon as a bucket is
- * full; at the end of backward they are copied back into .grad.  The first buckets hold everything;
- * before the second forward the reducer builds new ones in the order in which gradients came, the
- * first of 1 MiB, the others of 25 MiB.  Each forward broadcasts the buffers (rotary frequencies).
- * Micro-steps that do not end a step run under no_sync ().
+ * full; at the end of backward they are copied back into .grad, or .grad is a view of the bucket
+ * (gradient_as_bucket_view).  A bucket is of one dtype and holds only what trains.  The first buckets
+ * hold everything; before the second forward the reducer builds new ones in the order in which
+ * gradients came, the first of 1 MiB, the others of 25 MiB.  With find_unused_parameters the first
+ * are cut so, in the order of the parameters, and stay.  Each forward broadcasts the buffers (rotary
+ * frequencies).  Micro-steps that do not end a step run under no_sync ().
+ * At the beginning rank 0 sends all parameters and buffers, frozen ones too, in flat pieces of
+ * 250 MiB, of which two are on the way.
  * Sources: torch/nn/parallel/distributed.py, c10d/reducer.cpp (2.11); sizes as recorded on one H200.
  * The recording kept the old buckets alive (its steps were shorter than the 100 ms after which NCCL's
  * watchdog drops finished work); here they go when they are rebuilt. */
 #include "config.h"
 
+#include "sim/model/ddp.h"
 #include "sim/model/plain.h"
 
 #include "sim/base/digest.h"
 
-enum { FIRST_BUCKET = 1 << 20, NEXT_BUCKETS = 25 << 20 };   /* bytes */
+/* Bytes: _DEFAULT_FIRST_BUCKET_BYTES, bucket_cap_mb's default, broadcast_bucket_size. */
+enum { FIRST_BUCKET = 1 << 20, NEXT_BUCKETS = 25 << 20, BROADCAST = 250 << 20, IN_FLIGHT = 2 };
 
 typedef struct {
   ZsTensor tensor;
   int64_t  bytes;
+  int      first, number;        /* while cutting: the first member's place, and what bucket_of says */
   int      n, n_ready;           /* parameters */
   ZsEvent  reduced;
 } Bucket;
@@ -28,7 +35,8 @@ typedef struct {
   ZsHooks       *plain;
   const ZsModel *model;
   ZsPlan        *plan;
-  int64_t        world, buffer_bytes;
+  ZsDdpConfig    config;
+  int64_t        first_limit, next_limit, buffer_bytes;
   GArray        *buckets;        /* Bucket */
   int32_t       *bucket_of;      /* by parameter */
   int32_t       *order;          /* parameters as their gradients came */
@@ -44,24 +52,57 @@ bytes_of (const Ddp *ddp, int32_t parameter)
   return ddp->model->parameters[parameter].elements * zs_dtype_bytes (ddp->model->parameters[parameter].dtype);
 }
 
-/* Cut ORDER into buckets, which are to be made. */
+static int
+by_first (gconstpointer a, gconstpointer b)
+{
+  return ((const Bucket *) a)->first - ((const Bucket *) b)->first;
+}
+
+/* compute_bucket_assignment_by_size (): cut ORDER into buckets of one dtype each, as they get full. */
 static void
 cut (Ddp *ddp, const int32_t *order, int n, int64_t first, int64_t next)
 {
-  Bucket bucket = { .tensor = ZS_NO_TENSOR, .reduced = ZS_NO_EVENT };
-  int64_t limit = first;
+  Bucket open[ZS_N_DTYPES];
+  int64_t limits[ZS_N_DTYPES];
+  int n_buckets = 0;
 
+  for (int i = 0; i < ZS_N_DTYPES; i++) {
+    open[i] = (Bucket) { .tensor = ZS_NO_TENSOR, .reduced = ZS_NO_EVENT };
+    limits[i] = first;
+  }
   g_array_set_size (ddp->buckets, 0);
   for (int i = 0; i < n; i++) {
-    bucket.bytes += bytes_of (ddp, order[i]);
-    bucket.n++;
-    ddp->bucket_of[order[i]] = (int32_t) ddp->buckets->len;
-    if (bucket.bytes < limit && i < n - 1)
+    int dtype = (int) ddp->model->parameters[order[i]].dtype;
+    Bucket *bucket = &open[dtype];
+
+    if (bucket->n++ == 0) {
+      bucket->first = i;
+      bucket->number = n_buckets++;
+    }
+    bucket->bytes += bytes_of (ddp, order[i]);
+    ddp->bucket_of[order[i]] = bucket->number;
+    if (bucket->bytes < limits[dtype])
       continue;
-    g_array_append_val (ddp->buckets, bucket);
-    bucket.bytes = bucket.n = 0;
-    limit = next;
+    g_array_append_val (ddp->buckets, *bucket);
+    bucket->bytes = bucket->n = 0;
+    limits[dtype] = next;
   }
+  for (int i = 0; i < ZS_N_DTYPES; i++)
+    if (open[i].n > 0)
+      g_array_append_val (ddp->buckets, open[i]);
+}
+
+/* Say in bucket_of where the buckets are now. */
+static void
+index_buckets (Ddp *ddp, const int32_t *order, int n)
+{
+  guint n_buckets = ddp->buckets->len;
+  g_autofree int32_t *place = g_new (int32_t, (gsize) n_buckets + 1);
+
+  for (guint i = 0; i < n_buckets; i++)
+    place[g_array_index (ddp->buckets, Bucket, i).number] = (int32_t) i;
+  for (int i = 0; i < n; i++)
+    ddp->bucket_of[order[i]] = place[ddp->bucket_of[order[i]]];
 }
 
 static void
@@ -108,13 +149,53 @@ load (void *self, ZsPlan *plan)
   ddp->plain->load (ddp->plain->self, plan);
 }
 
+/* A flat copy of BYTES is sent; one that is on the way goes when there are two. */
+static void
+send_flat (Ddp *ddp, int64_t bytes, ZsTensor *flying, int *n_flying)
+{
+  if (bytes == 0)
+    return;
+  if (*n_flying == IN_FLIGHT) {
+    zs_plan_unref (ddp->plan, flying[0]);
+    flying[0] = flying[1];
+    (*n_flying)--;
+  }
+  flying[(*n_flying)++] = zs_plan_alloc (ddp->plan, bytes, ZS_CATEGORY_BUCKETS);
+  broadcast (ddp, bytes);
+}
+
+/* broadcast_coalesced () of all parameters, then the buffers; pieces are of one dtype. */
+static void
+send_model (Ddp *ddp)
+{
+  const ZsModel *model = ddp->model;
+  int64_t open[ZS_N_DTYPES] = { 0 };
+  ZsTensor flying[IN_FLIGHT];
+  int n_flying = 0;
+
+  for (int32_t i = 0; i < model->n_parameters; i++) {
+    int64_t *bytes = &open[model->parameters[i].dtype];
+
+    *bytes += bytes_of (ddp, i);
+    if (*bytes < BROADCAST)
+      continue;
+    send_flat (ddp, *bytes, flying, &n_flying);
+    *bytes = 0;
+  }
+  open[ZS_DTYPE_FP32] += ddp->buffer_bytes;
+  for (int dtype = 0; dtype < ZS_N_DTYPES; dtype++)
+    send_flat (ddp, open[dtype], flying, &n_flying);
+  for (int i = 0; i < n_flying; i++)
+    zs_plan_unref (ddp->plan, flying[i]);
+}
+
 /* Shapes are compared, the parameters of rank 0 are sent to all, the first buckets are made. */
 static void
 init (void *self, ZsPlan *plan)
 {
   Ddp *ddp = self;
   g_autofree int32_t *order = g_new (int32_t, (gsize) ddp->model->n_parameters);
-  int64_t all = 0, shapes = 0;
+  int64_t shapes = 0;
   int n = 0;
 
   ddp->plain->init (ddp->plain->self, plan);
@@ -122,7 +203,6 @@ init (void *self, ZsPlan *plan)
   ZsTensor a = zs_plan_alloc (plan, 8, ZS_CATEGORY_TEMPORARY), b = zs_plan_alloc (plan, 8, ZS_CATEGORY_TEMPORARY);
   small (ddp, 8);
   for (int32_t i = 0; i < ddp->model->n_parameters; i++) {
-    all += bytes_of (ddp, i);
     if (!ddp->model->parameters[i].trainable)
       continue;
     order[n++] = i;
@@ -131,12 +211,19 @@ init (void *self, ZsPlan *plan)
   small (ddp, shapes);
   zs_plan_unref (plan, b);
   zs_plan_unref (plan, a);
-  ZsTensor flat = zs_plan_alloc (plan, all, ZS_CATEGORY_BUCKETS);
-  ZsTensor buffers = zs_plan_alloc (plan, ddp->buffer_bytes, ZS_CATEGORY_BUCKETS);
-  broadcast (ddp, all);
-  zs_plan_unref (plan, flat);
-  zs_plan_unref (plan, buffers);
-  cut (ddp, order, n, INT64_MAX, INT64_MAX);
+  send_model (ddp);
+  if (ddp->config.find_unused_parameters)
+    cut (ddp, order, n, ddp->first_limit, ddp->next_limit);
+  else
+    cut (ddp, order, n, INT64_MAX, INT64_MAX);
+  g_array_sort (ddp->buckets, by_first);
+  for (guint i = 0, j = ddp->buckets->len - 1; i < j && ddp->buckets->len > 0; i++, j--) {
+    Bucket one = g_array_index (ddp->buckets, Bucket, i);
+
+    g_array_index (ddp->buckets, Bucket, i) = g_array_index (ddp->buckets, Bucket, j);
+    g_array_index (ddp->buckets, Bucket, j) = one;
+  }
+  index_buckets (ddp, order, n);
   make_buckets (ddp);
 }
 
@@ -149,13 +236,14 @@ before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool bo
   (void) micro_step;
   zs_plan_set_label (plan, ddp->label);
   ddp->synchronizes = boundary;
-  if (!ddp->rebuilt && ddp->n_ordered > 0) {
+  if (!ddp->rebuilt && ddp->n_ordered > 0 && !ddp->config.find_unused_parameters) {
     int n = ddp->n_ordered;
 
     ZsTensor indices = zs_plan_alloc (plan, (n + 1) * 4, ZS_CATEGORY_TEMPORARY);   /* of parameters */
     g_autoptr (GArray) before = ddp->buckets;
     ddp->buckets = g_array_new (FALSE, TRUE, sizeof (Bucket));
-    cut (ddp, ddp->order, n, FIRST_BUCKET, NEXT_BUCKETS);
+    cut (ddp, ddp->order, n, ddp->first_limit, ddp->next_limit);
+    index_buckets (ddp, ddp->order, n);
     small (ddp, (int64_t) ddp->buckets->len * 4);   /* their sizes */
     broadcast (ddp, (n + 1) * 4);
     zs_plan_unref (plan, indices);
@@ -181,11 +269,13 @@ gradient (void *self, ZsPlan *plan, int32_t parameter, ZsTensor tensor)
   ddp->plain->gradient (ddp->plain->self, plan, parameter, tensor);
   if (!ddp->synchronizes)
     return;
-  if (!ddp->rebuilt)
+  if (!ddp->rebuilt && !ddp->config.find_unused_parameters)
     ddp->order[ddp->n_ordered++] = parameter;
   before = zs_plan_set_label (plan, ddp->label);
   Bucket *bucket = &g_array_index (ddp->buckets, Bucket, ddp->bucket_of[parameter]);
   zs_plan_launch (plan, ddp->copy_in[parameter]);
+  if (ddp->config.gradient_as_bucket_view)   /* .grad is now the bucket's */
+    zs_plain_drop_gradient (ddp->plain, parameter);
   if (++bucket->n_ready == bucket->n)
     zs_plan_collective (plan, ZS_COLLECTIVE_ALL_REDUCE, 0, bucket->bytes, bucket->reduced);
   zs_plan_set_label (plan, before);
@@ -202,7 +292,7 @@ after_backward_pass (void *self, ZsPlan *plan)
   zs_plan_set_label (plan, ddp->label);
   for (guint i = 0; i < ddp->buckets->len; i++) {
     zs_plan_stream_wait_event (plan, plan->stream, g_array_index (ddp->buckets, Bucket, i).reduced);
-    for (int32_t p = 0; p < ddp->model->n_parameters; p++)
+    for (int32_t p = 0; p < ddp->model->n_parameters && !ddp->config.gradient_as_bucket_view; p++)
       if (ddp->model->parameters[p].trainable && ddp->bucket_of[p] == (int32_t) i)
         zs_plan_launch (plan, ddp->copy_out[p]);
   }
@@ -251,7 +341,7 @@ ddp_digest (const void *self, bool events)
 }
 
 ZsHooks *
-zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world, ZsPlan *plan)
+zs_ddp_hooks_new (const ZsModel *model, const ZsDdpConfig *config, const ZsStepShape *shape, ZsPlan *plan)
 {
   Ddp *ddp = g_new0 (Ddp, 1);
   gsize n = (gsize) model->n_parameters;
@@ -260,7 +350,9 @@ zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world,
   ddp->plain = zs_plain_hooks_new (model, shape, plan);
   ddp->model = model;
   ddp->plan = plan;
-  ddp->world = world;
+  ddp->config = *config;
+  ddp->first_limit = config->bucket_cap > 0 ? config->bucket_cap : FIRST_BUCKET;
+  ddp->next_limit = config->bucket_cap > 0 ? config->bucket_cap : NEXT_BUCKETS;
   ddp->sends_buffers = true;
   ddp->buffer_bytes = 2 * half;   /* inv_freq and original_inv_freq */
   ddp->buckets = g_array_new (FALSE, TRUE, sizeof (Bucket));

@@ -24,6 +24,6 @@ libzerosim_core_la_SOURCES += \
   sim/model/optimizer.c \
   sim/model/optimizer.h \
   sim/model/plain.c \
-  sim/model/plain.h \
+  sim/model/ddp.h sim/model/plain.h \
   sim/model/rotary.c \
   sim/model/shape.h

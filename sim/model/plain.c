@@ -124,6 +124,15 @@ gradient (void *self, ZsPlan *plan, int32_t parameter, ZsTensor tensor)
   zs_plan_unref (plan, tensor);
 }
 
+void
+zs_plain_drop_gradient (ZsHooks *hooks, int32_t parameter)
+{
+  Plain *plain = hooks->self;
+
+  zs_plan_unref (plain->plan, plain->gradients[parameter]);
+  plain->gradients[parameter] = ZS_NO_TENSOR;
+}
+
 static ZsTensor
 weight (void *self, int32_t parameter)
 {

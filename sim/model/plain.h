@@ -6,9 +6,8 @@
 /* MODEL and PLAN are borrowed. */
 ZsHooks *zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan)
   G_GNUC_WARN_UNUSED_RESULT;
-/* The same under DistributedDataParallel, on one of WORLD ranks. */
-ZsHooks *zs_ddp_hooks_new (const ZsModel *model, const ZsStepShape *shape, int64_t world, ZsPlan *plan)
-  G_GNUC_WARN_UNUSED_RESULT;
+/* Forget PARAMETER's .grad, of the hooks above. */
+void     zs_plain_drop_gradient (ZsHooks *hooks, int32_t parameter);
 /* Frees hooks of any framework; NULL is allowed. */
 void     zs_hooks_free (ZsHooks *hooks);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsHooks, zs_hooks_free)

@@ -32,7 +32,9 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-model.c \
   sim/scenario/scenario-software.c \
   sim/scenario/scenario-topology.c \
+  sim/scenario/scenario-step.c \
   sim/scenario/scenario-training.c \
+  sim/scenario/scenario-versions.c \
   sim/scenario/scenario.c \
   sim/scenario/scenario.h \
   sim/scenario/simulate.c \

@@ -1,5 +1,5 @@
-/* scenario-adapters.c: the sections `training.lora` and `training.fsdp`.  SPDX-License-Identifier:
- * MIT */
+/* scenario-adapters.c: the sections `lora`, `ddp` and `fsdp` of `training`.
+ * SPDX-License-Identifier: MIT */
 #include "config.h"
 
 #include <string.h>
@@ -94,6 +94,35 @@ zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given)
     zs_notes_add (reader->notes, ZS_NOTE_INFO, "lora-cast",
                   zs_reader_find (reader, "training.lora.dtype"),
                   "DeepSpeed casts fp32 adapters to %s here", ZS_DTYPE_WORDS[lora->dtype]);
+}
+
+bool
+zs_reader_ddp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
+{
+  typedef struct {
+    bool find_unused, as_view;
+    int64_t cap;
+  } Ddp;
+  static const ZsField fields[] = {
+    { ZS_FIELD ("find_unused_parameters", BOOL, Ddp, find_unused) },
+    { ZS_FIELD ("gradient_as_bucket_view", BOOL, Ddp, as_view) },
+    { ZS_FIELD ("bucket_cap_mb", INT, Ddp, cap), .min = 1, .max = 1 << 20, .help = "MiB" },
+  };
+  Ddp value = { 0 };
+  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
+  bool trainer = false;
+
+  /* Trainer asks for it unless checkpointing forbids it (_wrap_model ()) */
+  zs_node_bool (zs_reader_find (reader, "training.hugging_face"), &trainer);
+  value.find_unused = trainer && training->step.checkpoint_every == 0;
+  if (node != NULL
+      && !zs_schema_read (node, "ddp", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+    return false;
+  zs_reader_record (reader, "training.ddp.", fields, G_N_ELEMENTS (fields), given);
+  training->ddp = (ZsDdpConfig){ .find_unused_parameters = value.find_unused,
+                                 .gradient_as_bucket_view = value.as_view,
+                                 .bucket_cap = value.cap << 20 };
+  return true;
 }
 
 bool

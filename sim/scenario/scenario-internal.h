@@ -45,6 +45,17 @@ bool zs_reader_training (ZsReader *reader);
 /* Parts of them: scenario-topology.c (FABRIC and NETWORK may be NULL; HAS_COUNT: gpus_per_node was given),
  * scenario-adapters.c. */
 bool zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *network, bool has_count);
+/* scenario-step.c */
+bool zs_reader_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step,
+                              bool *reentrant_given);
+bool zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind,
+                          int64_t *ret_groups);
+/* scenario-versions.c: what was given for framework, torch and transformers; `deepspeed`: that is the
+ * framework */
+enum { ZS_N_GIVEN_VERSIONS = 3 };
+void zs_reader_versions (ZsReader *reader, bool deepspeed, const ZsNode *const given[ZS_N_GIVEN_VERSIONS],
+                         const ZsVersion values[ZS_N_GIVEN_VERSIONS]);
+bool zs_reader_ddp (ZsReader *reader, const ZsNode *node, ZsTraining *training);
 bool zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *ret_dtype_given);
 void zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given);
 /* computing in the dtype of TRAINING's step unless the section says another */

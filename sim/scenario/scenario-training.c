@@ -8,8 +8,8 @@
 
 typedef struct {
   int framework, dtype, attention, sdpa_backend;
-  ZsVersion framework_version, torch_version, transformers_version;
-  const ZsNode *deepspeed, *checkpointing, *optimizer, *fsdp, *lora;
+  ZsVersion versions[ZS_N_GIVEN_VERSIONS];
+  const ZsNode *deepspeed, *checkpointing, *optimizer, *ddp, *fsdp, *lora;
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
@@ -23,11 +23,10 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
-       SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, N_FIELDS };
+       SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
-enum { OPTIMIZER_UNKNOWN = -1 };
 
 static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", "fsdp2", NULL };
 static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", "flash_attention_2", NULL };
@@ -41,10 +40,9 @@ static const int SDPA_VALUES[] = { ZS_ATTENTION_CUDNN, ZS_ATTENTION_FLASH, ZS_AT
 
 static const ZsField FIELDS[N_FIELDS] = {
   [FRAMEWORK] = { ZS_FIELD ("framework", WORD, Values, framework), .words = FRAMEWORKS },
-  [FRAMEWORK_VERSION] = { ZS_FIELD ("framework_version", VERSION, Values, framework_version) },
-  [TORCH_VERSION] = { ZS_FIELD ("torch_version", VERSION, Values, torch_version) },
-  [TRANSFORMERS_VERSION] = { ZS_FIELD ("transformers_version", VERSION, Values,
-                                       transformers_version) },
+  [FRAMEWORK_VERSION] = { ZS_FIELD ("framework_version", VERSION, Values, versions[0]) },
+  [TORCH_VERSION] = { ZS_FIELD ("torch_version", VERSION, Values, versions[1]) },
+  [TRANSFORMERS_VERSION] = { ZS_FIELD ("transformers_version", VERSION, Values, versions[2]) },
   [DEEPSPEED] = { ZS_FIELD ("deepspeed", MAPPING, Values, deepspeed),
                   .help = "the path of a ds_config.json, or its keys" },
   [MICRO_BATCH] = { ZS_FIELD ("micro_batch", INT, Values, micro_batch), .min = 1, .max = 1 << 20,
@@ -65,6 +63,8 @@ static const ZsField FIELDS[N_FIELDS] = {
                   .help = "use_reentrant of checkpointing" },
   [OPTIMIZER] = { ZS_FIELD ("optimizer", MAPPING, Values, optimizer) },
   [CLIPPING] = { ZS_FIELD ("gradient_clipping", NUMBER, Values, clipping), .help = "0: none" },
+  [DDP] = { ZS_FIELD ("ddp", MAPPING, Values, ddp),
+            .help = "find_unused_parameters, gradient_as_bucket_view, bucket_cap_mb" },
   [FSDP] = { ZS_FIELD ("fsdp", MAPPING, Values, fsdp) },
   [LORA] = { ZS_FIELD ("lora", MAPPING, Values, lora) },
   [AUTOCAST] = { ZS_FIELD ("autocast", BOOL, Values, autocast),
@@ -107,96 +107,6 @@ zs_training_add_keys (GPtrArray *words)
 {
   for (int i = 0; i < N_FIELDS; i++)
     g_ptr_array_add (words, (char *)FIELDS[i].key);
-}
-
-static bool
-read_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *reentrant_given)
-{
-  typedef struct {
-    int64_t every;
-    bool reentrant;
-  } Checkpointing;
-  static const ZsField fields[] = {
-    { ZS_FIELD ("every", INT, Checkpointing, every), .min = 1, .max = 4096 },
-    { ZS_FIELD ("reentrant", BOOL, Checkpointing, reentrant) },
-  };
-  static const char *const words[] = { "none", "full", NULL };
-  static const ZsField word_field = { .key = "checkpointing",
-                                      .type = ZS_FIELD_WORD,
-                                      .words = words };
-  Checkpointing value = { .every = 1 };
-  const ZsNode *given[G_N_ELEMENTS (fields)];
-  bool truth;
-  int word;
-
-  if (node == NULL)
-    return true;
-  if (node->kind == ZS_NODE_MAPPING) {
-    if (!zs_schema_read (node, "checkpointing", fields, G_N_ELEMENTS (fields), &value, given,
-                         reader->errors))
-      return false;
-    step->checkpoint_every = value.every;
-    if (given[1] != NULL) {
-      step->reentrant = value.reentrant;
-      *reentrant_given = true;
-    }
-    return true;
-  }
-  if (zs_node_bool (node, &truth)) { /* gradient_checkpointing: true */
-    step->checkpoint_every = truth;
-    return true;
-  }
-  if (node->kind != ZS_NODE_SCALAR)
-    return zs_node_fail (node, reader->errors,
-                         "'checkpointing' must be none, full or {every: 2}, not %s",
-                         zs_node_describe (node));
-  if (!zs_schema_read_field (node, &word_field, &word, reader->errors))
-    return false;
-  step->checkpoint_every = word;
-  return true;
-}
-
-static bool
-read_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind,
-                int64_t *ret_groups)
-{
-  typedef struct {
-    int name, implementation;
-    int64_t groups;
-  } Optimizer;
-  static const char *const names[] = { "adamw", "adam", NULL };
-  static const char *const kinds[] = { "fused", "foreach", "for-loop", NULL };
-  static const int kind_values[] = { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH,
-                                     ZS_OPTIMIZER_FOR_LOOP };
-  static const ZsField fields[] = {
-    { ZS_FIELD ("name", WORD, Optimizer, name), .words = names },
-    { ZS_FIELD ("implementation", WORD, Optimizer, implementation), .words = kinds,
-      .word_values = kind_values },
-    { ZS_FIELD ("groups", INT, Optimizer, groups), .min = 1, .max = 2,
-      .help = "parameter groups; the Trainer makes 2, with and without weight decay" },
-  };
-  const ZsVersions *versions = &reader->scenario->cluster.versions;
-  Optimizer value = { 0, OPTIMIZER_UNKNOWN, 0 };
-  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
-
-  if (node != NULL
-      && !zs_schema_read (node, "optimizer", fields, G_N_ELEMENTS (fields), &value, given,
-                          reader->errors))
-    return false;
-  zs_reader_record (reader, "training.optimizer.", fields, G_N_ELEMENTS (fields), given);
-  if (value.implementation == OPTIMIZER_UNKNOWN) {
-    /* TrainingArguments: adamw_torch_fused from transformers 5 with torch 2.8, before adamw_torch,
-     * whose default on a GPU is foreach (training_args.py; torch/optim/adamw.py) */
-    bool fused = versions->of[ZS_SOFTWARE_TRANSFORMERS] >= ZS_VERSION (5, 0, 0)
-                 && versions->of[ZS_SOFTWARE_TORCH] >= ZS_VERSION (2, 8, 0);
-
-    value.implementation = fused ? ZS_OPTIMIZER_FUSED : ZS_OPTIMIZER_FOREACH;
-    zs_reader_default (reader, "training.optimizer.implementation",
-                       "transformers' TrainingArguments", "%s", fused ? "fused" : "foreach");
-  }
-  *ret_kind = (ZsOptimizerKind)value.implementation;
-  *ret_groups = value.groups;
-  return true;
 }
 
 /* The dtype where nothing says it: bf16, but fp16 on a GPU without bf16, or where the ds_config has
@@ -271,56 +181,6 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
     training->step.dtype = config.autocast_dtype;
   }
   return true;
-}
-
-/* The newest releases that were read or measured, and the oldest from which differences are known. */
-static void
-note_version (ZsReader *reader, const ZsNode *node, ZsVersion version, const char *software,
-              ZsVersion oldest, ZsVersion newest)
-{
-  bool is_new = version > newest + 999; /* a patch release of the newest changes nothing here */
-  g_autofree char *asked = zs_version_format (version);
-  g_autofree char *known = zs_version_format (is_new ? newest : oldest);
-
-  if (node != NULL && (is_new || version < oldest))
-    zs_notes_add (reader->notes, ZS_NOTE_INFO, "unknown-version", node,
-                  "%s %s is %s than any known here (%s): what is different in it is not simulated",
-                  software, asked, is_new ? "newer" : "older", known);
-}
-
-static void
-put_versions (ZsReader *reader, const Values *values, const ZsNode *const *given)
-{
-  ZsVersions *versions = &reader->scenario->cluster.versions;
-  bool deepspeed = values->framework == ZS_FRAMEWORK_DEEPSPEED;
-
-  versions->of[ZS_SOFTWARE_DEEPSPEED] = given[FRAMEWORK_VERSION] != NULL && deepspeed
-                                            ? values->framework_version
-                                            : ZS_VERSION (0, 19, 5);
-  versions->of[ZS_SOFTWARE_TORCH] =
-      given[TORCH_VERSION] != NULL ? values->torch_version : ZS_VERSION (2, 11, 0);
-  versions->of[ZS_SOFTWARE_TRANSFORMERS] =
-      given[TRANSFORMERS_VERSION] != NULL ? values->transformers_version : ZS_VERSION (5, 17, 0);
-  if (deepspeed)
-    zs_reader_default (reader, "training.framework_version", "zerosim", "0.19.5");
-  zs_reader_default (reader, "training.torch_version", "zerosim", "2.11");
-  zs_reader_default (reader, "training.transformers_version", "zerosim", "5.17");
-  if (deepspeed)
-    note_version (reader, given[FRAMEWORK_VERSION], values->framework_version, "DeepSpeed",
-                  ZS_VERSION (0, 7, 0), ZS_VERSION (0, 19, 6));
-  note_version (reader, given[TORCH_VERSION], values->torch_version, "PyTorch",
-                ZS_VERSION (2, 0, 0), ZS_VERSION (2, 11, 0));
-  note_version (reader, given[TRANSFORMERS_VERSION], values->transformers_version, "transformers",
-                ZS_VERSION (4, 31, 0), ZS_VERSION (5, 17, 0));
-  note_version (reader, zs_reader_find (reader, "cluster.nccl_version"),
-                versions->of[ZS_SOFTWARE_NCCL], "NCCL", ZS_VERSION (2, 14, 0),
-                ZS_VERSION (2, 30, 0));
-  if (versions->of[ZS_SOFTWARE_NCCL] == 0) {
-    versions->of[ZS_SOFTWARE_NCCL] = zs_nccl_of_torch (versions->of[ZS_SOFTWARE_TORCH]);
-    g_autofree char *text = zs_version_format (versions->of[ZS_SOFTWARE_NCCL]);
-
-    zs_reader_default (reader, "cluster.nccl_version", "this PyTorch's wheel", "%s", text);
-  }
 }
 
 /* Which framework, where it is not said. */
@@ -447,6 +307,26 @@ read_alloc_conf (ZsReader *reader, const ZsNode *node)
   return true;
 }
 
+static void
+note_dead_sections (ZsReader *reader, ZsFramework framework, const ZsNode *const *given)
+{
+  bool fsdp = framework == ZS_FRAMEWORK_FSDP1 || framework == ZS_FRAMEWORK_FSDP2;
+  const struct {
+    int key;
+    bool alive;
+  } sections[] = {
+    { DEEPSPEED, framework == ZS_FRAMEWORK_DEEPSPEED },
+    { FSDP, fsdp },
+    { DDP, framework == ZS_FRAMEWORK_DDP },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (sections); i++)
+    if (given[sections[i].key] != NULL && !sections[i].alive)
+      zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[sections[i].key],
+                    "`%s` has no effect with framework %s", FIELDS[sections[i].key].key,
+                    FRAMEWORKS[framework]);
+}
+
 bool
 zs_reader_training (ZsReader *reader)
 {
@@ -471,7 +351,8 @@ zs_reader_training (ZsReader *reader)
   zs_reader_record (reader, "training.", FIELDS, N_FIELDS, given);
   training->world = (int64_t)scenario->cluster.gpus_per_node * scenario->cluster.n_nodes;
   choose_framework (reader, &values, given, training->world);
-  put_versions (reader, &values, given);
+  zs_reader_versions (reader, values.framework == ZS_FRAMEWORK_DEEPSPEED, &given[FRAMEWORK_VERSION],
+                      values.versions);
   training->framework = (ZsFramework)values.framework;
   training->shape = scenario->model.shape;
   training->n_steps = (int)values.steps;
@@ -501,9 +382,9 @@ zs_reader_training (ZsReader *reader)
     return zs_node_fail (given[FRAMEWORK], reader->errors,
                          "framework single is for one GPU, not %" G_GINT64_FORMAT, training->world);
 
-  bool ok = read_checkpointing (reader, values.checkpointing, step, &reentrant_given);
+  bool ok = zs_reader_checkpointing (reader, values.checkpointing, step, &reentrant_given);
 
-  ok &= read_optimizer (reader, values.optimizer, &step->optimizer, &values.optimizer_groups);
+  ok &= zs_reader_optimizer (reader, values.optimizer, &step->optimizer, &values.optimizer_groups);
   ok &= zs_reader_lora (reader, values.lora, step, &lora_dtype_given);
   if (ok && values.load_in_4bit && step->lora.rank == 0)
     ok = zs_node_fail (given[LOAD_IN_4BIT], reader->errors,
@@ -549,15 +430,11 @@ zs_reader_training (ZsReader *reader)
     ok = read_deepspeed (reader, &values, given, training);
   else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)
     ok = zs_reader_fsdp (reader, values.fsdp, training);
+  else if (training->framework == ZS_FRAMEWORK_DDP)
+    ok = zs_reader_ddp (reader, values.ddp, training);
   if (!ok)
     return false;
-  if (training->framework != ZS_FRAMEWORK_DEEPSPEED && given[DEEPSPEED] != NULL)
-    zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[DEEPSPEED],
-                  "`deepspeed` has no effect with framework %s", FRAMEWORKS[training->framework]);
-  if (training->framework != ZS_FRAMEWORK_FSDP1 && training->framework != ZS_FRAMEWORK_FSDP2
-      && given[FSDP] != NULL)
-    zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-section", given[FSDP],
-                  "`fsdp` has no effect with framework %s", FRAMEWORKS[training->framework]);
+  note_dead_sections (reader, training->framework, given);
   zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT,
                      step->micro_batch);
   zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d",

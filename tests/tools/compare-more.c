@@ -1,7 +1,7 @@
 /* compare-more.c: the recorded runs of tests/data/h200-more against their plans, as a table.
  * SPDX-License-Identifier: MIT
  *
- *   compare-more [ID…]            one row each; with ids, every phase too
+ *   compare-more [--data FOLDER] [ID…]     one row each; with ids, every phase too
  *
  * Agreement: 1 - edits / entries of the sequences of allocations and frees, the worst phase of steps 2
  * and 3.  Errors: of the peaks, the worst phase of steps 2 and 3, and of the whole training. */
@@ -43,9 +43,14 @@ is_wanted (const char *id, char **wanted)
 int
 main (int argc, char **argv)
 {
-  g_autoptr (GPtrArray) runs = test_more_runs ();
+  const char *folder = "tests/data/h200-more";
 
-  (void) argc;
+  if (argc > 2 && strcmp (argv[1], "--data") == 0) {
+    folder = argv[2];
+    argv += 2;
+  }
+  g_autoptr (GPtrArray) runs = test_more_runs (folder);
+
   printf ("| run | forward | backward | step | step 1 | requested | allocated | reserved | training: allocated | reserved |\n"
           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   for (guint i = 0; i < runs->len; i++) {

@@ -4,8 +4,9 @@
  *   compare-plan ID [--phase NAME] [--diff N] [--context N]
  *
  * ID is a run of tests/data/h200/trace_runs.jsonl ("t_z2_tl"), or "step:NAME" for a case of
- * tests/data/steps, or "steps" for all of them, or "more:NAME" for a run of tests/data/h200-more.  Prints per phase how many entries there are and how
- * far the two agree, then the first N differences with the plan's labels. */
+ * tests/data/steps, or "steps" for all of them, or "more:NAME" for a run of tests/data/h200-more
+ * ("more:FOLDER/NAME" of another folder).  Prints per phase how many entries there are and how far the
+ * two agree, then the first N differences with the plan's labels. */
 #include "config.h"
 
 #include "tests/testing.h"
@@ -119,7 +120,13 @@ compare (const char *title, const TestHistory *recorded, const ZsTraining *train
 static int
 compare_more (const char *id)
 {
-  g_autoptr (GPtrArray) runs = test_more_runs ();
+  const char *slash = strrchr (id, '/');
+  g_autofree char *folder = slash != NULL ? g_strndup (id, (gsize) (slash - id))
+                                          : g_strdup ("tests/data/h200-more");
+  g_autoptr (GPtrArray) runs = test_more_runs (folder);
+
+  if (slash != NULL)
+    id = slash + 1;
 
   for (guint i = 0; i < runs->len; i++) {
     const TestMoreRun *run = g_ptr_array_index (runs, i);

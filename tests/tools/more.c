@@ -30,6 +30,7 @@ free_run (gpointer data)
   TestMoreRun *run = data;
 
   g_free (run->id);
+  g_free (run->folder);
   g_array_unref (run->phases);
   g_free (run);
 }
@@ -63,11 +64,19 @@ make_run (json_t *line)
   return run;
 }
 
+static char *
+path_in (const char *folder, const char *name)
+{
+  g_autofree char *relative = g_strdup_printf ("%s/%s", folder, name);
+
+  return g_path_is_absolute (folder) ? g_steal_pointer (&relative) : testing_source_path (relative);
+}
+
 GPtrArray *
-test_more_runs (void)
+test_more_runs (const char *folder)
 {
   GPtrArray *runs = g_ptr_array_new_with_free_func (free_run);
-  g_autofree char *path = testing_source_path ("tests/data/h200-more/runs.jsonl");
+  g_autofree char *path = path_in (folder, "runs.jsonl");
   g_autofree char *text = NULL;
 
   if (!g_file_get_contents (path, &text, NULL, NULL))
@@ -76,8 +85,12 @@ test_more_runs (void)
   for (char **line = lines; *line != NULL; line++) {
     json_t *object = json_loads (*line, 0, NULL);
 
-    if (object != NULL)
-      g_ptr_array_add (runs, make_run (object));
+    if (object != NULL) {
+      TestMoreRun *run = make_run (object);
+
+      run->folder = g_strdup (folder);
+      g_ptr_array_add (runs, run);
+    }
     json_decref (object);
   }
   return runs;
@@ -86,8 +99,8 @@ test_more_runs (void)
 TestHistory *
 test_more_history (const TestMoreRun *run)
 {
-  g_autofree char *relative = g_strdup_printf ("tests/data/h200-more/%s.csv.gz", run->id);
-  g_autofree char *path = testing_source_path (relative);
+  g_autofree char *name = g_strdup_printf ("%s.csv.gz", run->id);
+  g_autofree char *path = path_in (run->folder, name);
   g_autoptr (GArray) marks = test_marks_new ();
 
   for (guint i = 0; i < run->phases->len; i++) {

@@ -12,12 +12,14 @@ typedef struct {
 
 typedef struct {
   char       *id;
+  char       *folder;
   ZsTraining  training;
   GArray     *phases;    /* TestCounters */
 } TestMoreRun;
 
-/* Elements are TestMoreRun in the order of their names; freed with the array. */
-GPtrArray   *test_more_runs (void);
+/* Those of FOLDER ("tests/data/h200-more", or an absolute path): elements are TestMoreRun in the order of
+ * its runs.jsonl; freed with the array. */
+GPtrArray   *test_more_runs (const char *folder);
 TestHistory *test_more_history (const TestMoreRun *run);
 /* The same counters of the run's plan, without time; NULL if it does not fit. */
 GArray      *test_more_simulated (const TestMoreRun *run);

@@ -116,7 +116,7 @@ static const struct { const char *name; double at_least, requested; } MORE[] = {
 static void
 more_recorded_runs_agree (void)
 {
-  g_autoptr (GPtrArray) runs = test_more_runs ();
+  g_autoptr (GPtrArray) runs = test_more_runs ("tests/data/h200-more");
 
   CU_ASSERT_EQUAL (runs->len, 53);
   for (guint i = 0; i < runs->len; i++) {

@@ -350,8 +350,9 @@ test_training_from_step (ZsTraining *training, json_t *run)
   step->keep_outputs = json_is_true (json_object_get (run, "keep"));
   step->autocast = json_is_true (json_object_get (run, "autocast"));
   step->cast_model = json_is_true (json_object_get (run, "cast"));
-  if (strcmp (string (run, "ddp"), "plain") == 0)
+  if (*string (run, "ddp") != '\0')
     training->framework = ZS_FRAMEWORK_DDP;
+  training->ddp.gradient_as_bucket_view = strcmp (string (run, "ddp"), "view") == 0;
   step->optimizer = strcmp (string (run, "opt"), "foreach") == 0 ? ZS_OPTIMIZER_FOREACH
                     : strcmp (string (run, "opt"), "loop") == 0  ? ZS_OPTIMIZER_FOR_LOOP
                                                                  : ZS_OPTIMIZER_FUSED;
@@ -419,6 +420,11 @@ set_more_fsdp (ZsTraining *training, json_t *object)
     fsdp->reshard_after_forward = false;
   fsdp->keep_root = fsdp->version == 2 && json_object_get (object, "reshard") == NULL;
   fsdp->cpu_offload = is_true (object, "offload");
+  fsdp->no_sync = is_true (object, "no_sync");
+  if (*string (object, "prefetch") != '\0') {
+    fsdp->backward_prefetch = strcmp (string (object, "prefetch"), "PRE") == 0;
+    fsdp->prefetch_after = strcmp (string (object, "prefetch"), "POST") == 0;
+  }
   fsdp->flat_optimizer = fsdp->version == 1 && !is_true (object, "orig");
 }
 
@@ -459,6 +465,8 @@ test_training_from_more (ZsTraining *training, json_t *run)
                                                           : ZS_OPTIMIZER_FUSED;
   training->fsdp.optimizer = step->optimizer;
   set_more_fsdp (training, json_object_get (run, "fsdp"));
+  training->ddp.find_unused_parameters = is_true (json_object_get (run, "ddp"), "find_unused_parameters");
+  training->ddp.gradient_as_bucket_view = is_true (json_object_get (run, "ddp"), "gradient_as_bucket_view");
   set_more_lora (&step->lora, json_object_get (run, "lora"));
   test_training_finish (training);
   if (*backend == '\0' && step->attention == ZS_ATTENTION_CUDNN && !step->attention_mask)
