@@ -70,7 +70,7 @@ bool
 zs_gradient_by_head (const ZsEmitter *e)
 {
   return e->shape.attention == ZS_ATTENTION_EAGER || e->shape.attention == ZS_ATTENTION_MATH
-         || repeats (e) || pads (e);
+         || repeats (e) || pads (e) || zs_caches (e);
 }
 
 static int64_t

@@ -87,6 +87,8 @@ typedef struct {
   ZsLinearSaved saved[ZS_N_LAYER_LINEARS];
   ZsAttentionSaved attention_saved;
   ZsTensor cos[2], sin[2];          /* held by the products of q and k */
+  ZsTensor cached[2], old_cached[2]; /* k and v in the model's cache, a part of its outputs; those of the
+                                        outputs before, which the caller still holds */
   ZsTensor gate, silu, up;
   ZsTensor input;                   /* held by the checkpoint */
   ZsTensor frame_cos, frame_sin, frame_mask, frame_positions;
@@ -132,7 +134,7 @@ struct ZsEmitter {
     ZsForwardKernel embedding, residual, silu, product, rotary_half_q, rotary_cat_q, rotary_mul_q,
       rotary_add_q, rotary_half_k, rotary_cat_k, rotary_mul_k, rotary_add_k, attention, tiny, table,
       table_product, pad, logits_up, log_softmax, nll, shift, repeat, scores, scores_scale, scores_mask,
-      scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill;
+      scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill, cache_k, cache_v;
     uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
       rotary_copy_q, back_add_q, back_join_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k,
       back_add_k, back_join_k,
@@ -159,6 +161,13 @@ struct ZsEmitter {
 };
 
 /* ---- small words ---- */
+
+/* Is there a cache of keys and values? */
+static inline bool
+zs_caches (const ZsEmitter *e)
+{
+  return e->shape.use_cache && e->shape.checkpoint_every == 0;
+}
 
 static inline ZsTensor
 zs_new (ZsEmitter *e, int64_t bytes, ZsCategory category)
@@ -316,6 +325,9 @@ void     zs_sdpa_math_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient,
 void     zs_rotary_tables   (ZsEmitter *e);
 ZsTensor zs_rotary_forward  (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor x, bool grad);
 ZsTensor zs_rotary_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient);
+/* cache.c */
+void zs_cache_update (ZsEmitter *e, ZsLayer *layer, ZsTensor *k, ZsTensor *v);
+void zs_cache_forget (ZsEmitter *e, bool old);
 /* mask.c */
 void zs_mask_forward (ZsEmitter *e);
 /* layer.c */

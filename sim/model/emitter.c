@@ -216,7 +216,8 @@ add_layers (ZsEmitter *e)
     grad = flow (e, layer, grad);
     for (int what = 0; what < ZS_N_WHATS; what++)
       layer->labels[what] = zs_plan_label (e->plan, (int) i, WHATS[what]);
-    ZsTensor *slots[] = { &layer->gate, &layer->silu, &layer->up, &layer->input, &layer->frame_cos,
+    ZsTensor *slots[] = { &layer->cached[0], &layer->cached[1], &layer->old_cached[0],
+                          &layer->old_cached[1], &layer->gate, &layer->silu, &layer->up, &layer->input, &layer->frame_cos,
                           &layer->frame_sin, &layer->frame_mask, &layer->frame_positions,
                           &layer->weights, &layer->cos[0], &layer->cos[1],
                           &layer->sin[0], &layer->sin[1] };

@@ -235,6 +235,8 @@ add_rotary (ZsEmitter *e)
   e->k.repeat = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "repeat_kv");
   e->k.head_reduce = backward (e, ZS_KERNEL_REDUCE_COLUMNS, q, q * a, a, "repeat_kv backward");
   int64_t w = e->stream;
+  e->k.cache_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * w, w, "cache.update");
+  e->k.cache_v = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "cache.update");
   e->k.q_cast = forward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "autocast.q");
   e->k.k_cast = forward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "autocast.k");
   e->k.q_cast_back = backward (e, ZS_KERNEL_CAST, q, q * (a + w), a, "autocast backward.q");

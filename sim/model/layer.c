@@ -66,6 +66,7 @@ attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
   zs_drop (e, q);
   zs_drop (e, k);
   zs_label_layer (e, layer, ZS_WHAT_ATTENTION);
+  zs_cache_update (e, layer, &k_turned, &v);
   ZsTensor out = attend (e, layer, q_turned, k_turned, v);
   zs_label_layer (e, layer, ZS_WHAT_O);
   ZsTensor result = zs_linear_forward (e, &e->linears[ZS_O], &layer->linears[ZS_O], out,

@@ -6,6 +6,7 @@ libzerosim_core_la_SOURCES += \
   sim/model/attention-sdpa-math.c \
   sim/model/attention.c \
   sim/model/autocast.c \
+  sim/model/cache.c \
   sim/model/checkpoint.c \
   sim/model/ddp.c \
   sim/model/emit-internal.h \

@@ -1,7 +1,8 @@
 /* mask.c: positions and masks at the beginning of a forward (transformers 5.17, masking_utils.py).
  * SPDX-License-Identifier: MIT
  *
- * Without a mask, sdpa needs none; transformers still looks for packed sequences in the positions.
+ * Without a mask, sdpa needs none; transformers still looks for packed sequences in the positions (not
+ * if there is a cache).  A mask of ones is looked at and left out.
  * All of it is small but for the [batch, 1, sequence, sequence] mask. */
 #include "config.h"
 
@@ -102,21 +103,26 @@ boolean_mask (ZsEmitter *e, bool padded)
 void
 zs_mask_forward (ZsEmitter *e)
 {
-  bool padded = e->shape.attention_mask, eager = e->shape.attention == ZS_ATTENTION_EAGER;
+  bool eager = e->shape.attention == ZS_ATTENTION_EAGER, ones = e->shape.mask_of_ones && !eager;
+  bool padded = e->shape.attention_mask || (e->shape.mask_of_ones && eager);
   ZsTensor given = ZS_NO_TENSOR;
 
   zs_plan_set_label (e->plan, e->label_mask);
   e->position_ids = positions (e);
-  if (padded)
+  if (padded || ones)
     given = small (e, e->tokens);
-  else if (zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_LOOKS_FOR_PACKING))
+  else if (!zs_caches (e) && zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_LOOKS_FOR_PACKING))
     look_for_packing (e);
   if (padded && !eager) {
     ask_mask (e);
     ask_mask (e);
   }
-  if (!padded && !eager)
+  if (ones)
+    ask_mask (e);
+  if (!padded && !eager) {
+    zs_drop (e, given);
     return;
+  }
   e->mask = boolean_mask (e, padded);
   if (eager) {   /* additive, in the model's dtype */
     ZsTensor zero = small (e, e->stream), lowest = small (e, e->stream);

@@ -15,7 +15,7 @@ new_inputs (ZsEmitter *e)
   zs_run (e, e->k.tiny);
   zs_drop (e, e->ids);
   e->ids = ids;
-  if (!e->shape.attention_mask)
+  if (!e->shape.attention_mask && !e->shape.mask_of_ones)
     return;
   ZsTensor mask = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
   zs_run (e, e->k.tiny);
@@ -95,6 +95,7 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
     e->hooks->after_forward_pass (e->hooks->self, e->plan);
   if (e->shape.keep_outputs)
     zs_drop (e, old_outputs);
+  zs_cache_forget (e, true);
   for (gsize i = 0; i < G_N_ELEMENTS (old_graph); i++)
     zs_drop (e, old_graph[i]);
   zs_drop (e, old_loss);
@@ -104,8 +105,10 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
     if (!e->shape.keep_outputs)
       zs_release (e, &e->loss);
   }
-  if (!e->shape.keep_outputs)
+  if (!e->shape.keep_outputs) {
     zs_release (e, &e->outputs);
+    zs_cache_forget (e, false);
+  }
 }
 
 /* The loss's graph goes with the last name of the loss. */
@@ -126,6 +129,7 @@ zs_emit_drop_outputs (ZsEmitter *e)
   drop_graph (e);
   zs_release (e, &e->loss);
   zs_release (e, &e->outputs);
+  zs_cache_forget (e, false);
 }
 
 /* Rows that the sorted path of embedding_dense_backward handles in one piece, and the size from which

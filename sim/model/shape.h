@@ -52,6 +52,10 @@ typedef struct {
   bool         fused_operators;     /* norm, rotary embedding and activation are a kernel each: times
                                        only, bytes stay those of the eager operators */
   bool         attention_mask;      /* a padding mask is given */
+  bool         mask_of_ones;        /* a mask is given that hides nothing: sdpa and flash leave it out
+                                       after a look at it */
+  bool         use_cache;           /* the model fills a cache of keys and values, as configurations
+                                       ask for by default; never with checkpointing */
   int64_t      checkpoint_every;    /* 0: no checkpointing; 1: every layer; k: every k-th layer */
   bool         reentrant;
   ZsLora       lora;

@@ -7,14 +7,14 @@
 #include "sim/scenario/scenario-internal.h"
 
 typedef struct {
-  int framework, dtype, attention, sdpa_backend;
+  int framework, dtype, attention, attention_mask, sdpa_backend;
   ZsVersion versions[ZS_N_GIVEN_VERSIONS];
   const ZsNode *deepspeed, *checkpointing, *optimizer, *ddp, *fsdp, *lora;
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
-  bool fused_operators, reentrant, autocast, load_in_4bit, double_quant, zero_init, attention_mask, keep_outputs, new_inputs, synchronize,
-    hugging_face, save;
+  bool fused_operators, reentrant, autocast, load_in_4bit, double_quant, zero_init, use_cache, keep_outputs, new_inputs,
+    synchronize, hugging_face, save;
   const char *alloc_conf;
 } Values;
 
@@ -23,7 +23,8 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        ACCUMULATION, SEQUENCE, DTYPE, ATTENTION, ATTENTION_MASK, CHECKPOINTING, REENTRANT, OPTIMIZER,
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
-       SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP, N_FIELDS };
+       SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP,
+       USE_CACHE, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -32,6 +33,11 @@ static const char *const FRAMEWORKS[] = { "single", "ddp", "deepspeed", "fsdp", 
 static const char *const ATTENTIONS[] = { "eager", "sdpa", "flash", "flash_attention_2", NULL };
 static const int ATTENTION_VALUES[] = { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH,
                                         ATTENTION_FLASH_2 };
+
+/* what the model is given as attention_mask */
+enum { MASK_NONE, MASK_PADDING, MASK_ONES };
+static const char *const MASKS[] = { "none", "padding", "ones", "false", "true", NULL };
+static const int MASK_VALUES[] = { MASK_NONE, MASK_PADDING, MASK_ONES, MASK_NONE, MASK_PADDING };
 
 /* torch.nn.attention.sdpa_kernel () */
 static const char *const SDPA_BACKENDS[] = { "cudnn", "flash", "efficient", "math", NULL };
@@ -55,8 +61,11 @@ static const ZsField FIELDS[N_FIELDS] = {
               .word_values = ZS_DTYPE_VALUES },
   [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS,
                   .word_values = ATTENTION_VALUES },
-  [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", BOOL, Values, attention_mask),
-                       .help = "a padding mask is given to the model" },
+  [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", WORD, Values, attention_mask), .words = MASKS,
+                       .word_values = MASK_VALUES,
+                       .help = "padding: some tokens are hidden; ones: a mask is given that hides none" },
+  [USE_CACHE] = { ZS_FIELD ("use_cache", BOOL, Values, use_cache),
+                  .help = "the model fills a cache of keys and values, which checkpointing forbids" },
   [CHECKPOINTING] = { ZS_FIELD ("checkpointing", NODE, Values, checkpointing),
                       .help = "none, full or {every: 2, reentrant: false}" },
   [REENTRANT] = { ZS_FIELD ("reentrant", BOOL, Values, reentrant),
@@ -364,7 +373,9 @@ zs_reader_training (ZsReader *reader)
   *step = (ZsStepShape){
     .micro_batch = values.micro_batch,
     .dtype = given[DTYPE] != NULL ? (ZsDtype)values.dtype : usual_dtype (reader, NULL),
-    .attention_mask = values.attention_mask,
+    .attention_mask = values.attention_mask == MASK_PADDING,
+    .mask_of_ones = values.attention_mask == MASK_ONES,
+    .use_cache = values.use_cache,
     .keep_outputs = values.keep_outputs,
     .new_inputs = values.new_inputs,
     .fused_operators = values.fused_operators,

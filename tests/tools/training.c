@@ -344,6 +344,8 @@ test_training_from_step (ZsTraining *training, json_t *run)
                       ? ZS_ATTENTION_MATH
                                                                                    : ZS_ATTENTION_CUDNN;
   step->attention_mask = json_is_true (json_object_get (run, "mask"));
+  step->mask_of_ones = strcmp (string (run, "mask"), "ones") == 0;
+  step->use_cache = strcmp (string (run, "name"), "cache") == 0;
   set_checkpointing (training, *string (run, "ckpt") == '\0'             ? "none"
                                : strcmp (string (run, "ckpt"), "re") == 0 ? "reentrant"
                                                                           : "nonreentrant");
@@ -457,6 +459,8 @@ test_training_from_more (ZsTraining *training, json_t *run)
                       ? ZS_ATTENTION_MATH
                       : ZS_ATTENTION_CUDNN;
   step->attention_mask = is_true (run, "mask");
+  step->mask_of_ones = strcmp (string (run, "mask"), "ones") == 0;
+  step->use_cache = is_true (run, "use_cache");
   set_checkpointing (training, string (run, "ckpt"));
   step->keep_outputs = is_true (run, "keep");
   step->new_inputs = true;
