@@ -149,18 +149,19 @@ load (void *self, ZsPlan *plan)
   ddp->plain->load (ddp->plain->self, plan);
 }
 
-/* A flat copy of BYTES is sent; one that is on the way goes when there are two. */
+/* A flat copy of N tensors of BYTES is sent, but one tensor as it is; what is on the way first goes when
+ * there are two. */
 static void
-send_flat (Ddp *ddp, int64_t bytes, ZsTensor *flying, int *n_flying)
+send_flat (Ddp *ddp, int64_t bytes, int n, ZsTensor *flying, int *n_flying)
 {
-  if (bytes == 0)
+  if (n == 0)
     return;
   if (*n_flying == IN_FLIGHT) {
     zs_plan_unref (ddp->plan, flying[0]);
     flying[0] = flying[1];
     (*n_flying)--;
   }
-  flying[(*n_flying)++] = zs_plan_alloc (ddp->plan, bytes, ZS_CATEGORY_BUCKETS);
+  flying[(*n_flying)++] = zs_plan_alloc (ddp->plan, n > 1 ? bytes : 0, ZS_CATEGORY_BUCKETS);
   broadcast (ddp, bytes);
 }
 
@@ -170,21 +171,24 @@ send_model (Ddp *ddp)
 {
   const ZsModel *model = ddp->model;
   int64_t open[ZS_N_DTYPES] = { 0 };
+  int n[ZS_N_DTYPES] = { 0 };
   ZsTensor flying[IN_FLIGHT];
   int n_flying = 0;
 
   for (int32_t i = 0; i < model->n_parameters; i++) {
-    int64_t *bytes = &open[model->parameters[i].dtype];
+    ZsDtype dtype = model->parameters[i].dtype;
 
-    *bytes += bytes_of (ddp, i);
-    if (*bytes < BROADCAST)
+    open[dtype] += bytes_of (ddp, i);
+    n[dtype]++;
+    if (open[dtype] < BROADCAST)
       continue;
-    send_flat (ddp, *bytes, flying, &n_flying);
-    *bytes = 0;
+    send_flat (ddp, open[dtype], n[dtype], flying, &n_flying);
+    open[dtype] = n[dtype] = 0;
   }
-  open[ZS_DTYPE_FP32] += ddp->buffer_bytes;
+  open[ZS_DTYPE_FP32] += ddp->buffer_bytes;   /* inv_freq and original_inv_freq */
+  n[ZS_DTYPE_FP32] += 2;
   for (int dtype = 0; dtype < ZS_N_DTYPES; dtype++)
-    send_flat (ddp, open[dtype], flying, &n_flying);
+    send_flat (ddp, open[dtype], n[dtype], flying, &n_flying);
   for (int i = 0; i < n_flying; i++)
     zs_plan_unref (ddp->plan, flying[i]);
 }

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the recorded runs of tests/data/h200-more as cases: tests/published/h200-more/*.yaml.
+"""Write the recorded runs of tests/data/h200-more and h200-wide as cases: tests/published/h200-*/*.yaml.
 
     python3 tests/tools/make-published-h200-more.py     # from the top of the source tree
+    python3 tests/tools/make-published-h200-more.py DATA OUT
 
 A case is a scenario with a `measured:` block; `zerosim validate` runs it. Times were not valid."""
 import json
 import os
 import re
+import sys
 
-OUT = "tests/published/h200-more"
+FOLDERS = [("tests/data/h200-more", "tests/published/h200-more"),
+           ("tests/data/h200-wide", "tests/published/h200-wide")]
 FRAMEWORKS = {"plain": "single", "ddp": "ddp", "fsdp1": "fsdp", "fsdp2": "fsdp2"}
 
 
@@ -20,14 +23,20 @@ def boolean(value):
 def fsdp(run):
     given = run["fsdp"]
     pure = given.get("pure", False)
+    own = run["dtype"] if pure else "bf16"
     first = run["framework"] == "fsdp1"
-    reduce = given.get("reduce", "bf16" if pure else "fp32")
+    reduce = given.get("reduce", own if pure else "fp32")
     reshard = given.get("reshard", given.get("strategy") != "SHARD_GRAD_OP")
-    words = ["reshard_after_forward: " + boolean(reshard), "param_dtype: bf16", "reduce_dtype: " + reduce,
-             "storage_dtype: " + ("bf16" if pure else "fp32"),
+    words = ["reshard_after_forward: " + boolean(reshard), "param_dtype: " + own, "reduce_dtype: " + reduce,
+             "storage_dtype: " + (own if pure else "fp32"),
              "cpu_offload: " + boolean(given.get("offload", False))]
     if run["gas"] > 1:
-        words.append("no_sync: false")
+        words.append("no_sync: " + boolean(given.get("no_sync", False)))
+    if "prefetch" in given:
+        words.append("backward_prefetch: " + {"PRE": "backward_pre", "POST": "backward_post",
+                                              "NONE": "none"}[given["prefetch"]])
+    if given.get("embed"):
+        words.append("wrap_embedding: true")
     if first:
         words.append("use_orig_params: " + boolean(given.get("orig", False)))
     elif "reshard" not in given:
@@ -35,31 +44,53 @@ def fsdp(run):
     return "{" + ", ".join(words) + "}"
 
 
+def optimizer(run):
+    name = run["optimizer"]
+    if name == "sgd-momentum":
+        return "{name: sgd, momentum: 0.9, implementation: foreach}"
+    if name == "sgd":
+        return "{name: sgd, implementation: foreach}"
+    if name == "adafactor":
+        return "{name: adafactor}"
+    groups = ", groups: 2" if run.get("groups") == 2 or run.get("trainer") is not None else ""
+    return "{name: adamw, implementation: %s%s}" % ("foreach" if run["fsdp"].get("offload") else name, groups)
+
+
 def training(run):
-    implementation = "foreach" if run["fsdp"].get("offload") else run["optimizer"]
-    dtype = "bf16" if run["framework"].startswith("fsdp") else run["dtype"]
+    pure = run["fsdp"].get("pure", False)
+    dtype = "bf16" if run["framework"].startswith("fsdp") and not pure else run["dtype"]
+    trainer = run.get("trainer")
     lines = ["training:", "  framework: " + FRAMEWORKS[run["framework"]],
              '  torch_version: "2.11"', '  transformers_version: "5.17"',
              "  micro_batch: %d" % run["batch"], "  gradient_accumulation: %d" % run["gas"],
              "  sequence_length: %d" % run["seq"], "  dtype: " + dtype, "  attention: " + run["attn"],
              "  checkpointing: " + ("none" if run["ckpt"] == "none" else "full"),
-             "  optimizer: {name: adamw, implementation: %s}" % implementation,
-             "  gradient_clipping: %g" % run["clip"]]
+             "  optimizer: " + optimizer(run),
+             "  gradient_clipping: %g" % (run["clip"] if trainer is None else 1.0)]
     if run["ckpt"] != "none":
         lines.append("  reentrant: " + boolean(run["ckpt"] == "reentrant"))
     if run["backend"]:
         lines.append("  sdpa_backend: " + run["backend"])
-    if run["mask"]:
-        lines.append("  attention_mask: true")
-    if run["autocast"]:
+    if run["mask"] or trainer is not None:
+        lines.append("  attention_mask: " + ("padding" if run["mask"] is True else "ones"))
+    if run.get("use_cache"):
+        lines.append("  use_cache: true")
+    if run.get("positions") == "packed":
+        lines.append("  packing: true")
+    if run.get("cap"):
+        lines.append("  memory_limit: %g GiB" % run["cap"])
+    if run.get("ddp"):
+        lines.append("  ddp: " + json.dumps(run["ddp"]))
+    if run["autocast"] or (trainer is not None and trainer.get("bf16", True)):
         lines.append("  autocast: true")
     if run["keep"]:
         lines.append("  keep_outputs: true")
     if run["lora"]:
         targets = run["lora"]["targets"]
-        lines.append("  lora: {rank: %d, targets: %s, dtype: %s, dropout: %g}"
+        save = ", modules_to_save: " + json.dumps(run["lora"]["save"]) if run["lora"].get("save") else ""
+        lines.append("  lora: {rank: %d, targets: %s, dtype: %s, dropout: %g%s}"
                      % (run["lora"]["r"], "all-linear" if targets == "all" else json.dumps(targets),
-                        "bf16" if run["lora"]["bf16"] else "fp32", run["lora"]["dropout"]))
+                        "bf16" if run["lora"]["bf16"] else "fp32", run["lora"]["dropout"], save))
     if run["fsdp"] or run["framework"].startswith("fsdp"):
         lines.append("  fsdp: " + fsdp(run))
     return lines + ["  new_inputs: true", "  synchronize_phases: true", "  steps: %d" % run["steps"]]
@@ -67,6 +98,9 @@ def training(run):
 
 def measured(run):
     steps = [p for p in run["phases"] if re.match(r"s\d", p["phase"])]
+    if run.get("oom"):
+        return ["measured:", "  outcome: oom", "  rank: 0", "  alone: true",
+                "  source: one H200, run " + run["id"]]
     lines = ["measured:", "  outcome: fits", "  rank: 0", "  alone: true",
              "  peak_allocated: %d B" % max(p["peak_allocated"] for p in steps),
              "  peak_reserved: %d B" % max(p["peak_reserved"] for p in steps), "  phases:"]
@@ -78,21 +112,27 @@ def measured(run):
             where += ", micro_step: " + micro
         lines.append("    - {%s, peak_allocated: %d B, peak_reserved: %d B, end_allocated: %d B}"
                      % (where, p["peak_allocated"], p["peak_reserved"], p["allocated"]))
-    return lines + ["  source: one H200, run %s of tests/data/h200-more" % run["id"]]
+    return lines + ["  source: one H200, run " + run["id"]]
 
 
-def main():
-    os.makedirs(OUT, exist_ok=True)
-    for line in open("tests/data/h200-more/runs.jsonl"):
+def write(data, out_folder):
+    os.makedirs(out_folder, exist_ok=True)
+    for line in open(os.path.join(data, "runs.jsonl")):
         run = json.loads(line)
+        group = "h200-more-" if data.endswith("more") else "h200-wide-"
         lines = ["# Written by tests/tools/make-published-h200-more.py.", "name: " + run["id"],
-                 "description: h200-more-" + run["framework"], "model: " + json.dumps(run["model"]),
+                 "description: " + group + run["framework"], "model: " + json.dumps(run["model"]),
                  "cluster:", "  gpu: h200-sxm-141gb", "  gpu_memory: 150109880320 B",
                  "  gpus_per_node: %d" % run["world"], "  nodes: 1", "  fabric: ideal",
                  "  host: {cpu: intel, cores: 16, speed: 1.0}"]
         lines += training(run) + measured(run)
-        with open(os.path.join(OUT, run["id"] + ".yaml"), "w") as out:
+        with open(os.path.join(out_folder, run["id"] + ".yaml"), "w") as out:
             out.write("\n".join(lines) + "\n")
+
+
+def main():
+    for data, out_folder in [sys.argv[1:]] if len(sys.argv) > 1 else FOLDERS:
+        write(data, out_folder)
 
 
 if __name__ == "__main__":

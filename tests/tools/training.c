@@ -416,7 +416,7 @@ set_more_fsdp (ZsTraining *training, json_t *object)
   fsdp->version = training->framework == ZS_FRAMEWORK_FSDP1 ? 1 : 2;
   fsdp->reduce_dtype = *reduce != '\0' ? dtype_of (reduce) : ZS_DTYPE_FP32;
   if (is_true (object, "pure"))
-    fsdp->parameter_dtype = fsdp->reduce_dtype = ZS_DTYPE_BF16;
+    fsdp->parameter_dtype = fsdp->compute_dtype = fsdp->reduce_dtype = training->step.dtype;
   if (json_is_false (json_object_get (object, "reshard"))
       || strcmp (string (object, "strategy"), "SHARD_GRAD_OP") == 0)
     fsdp->reshard_after_forward = false;
@@ -451,7 +451,7 @@ test_training_from_more (ZsTraining *training, json_t *run)
   step->micro_batch = integer (run, "batch");
   step->sequence = integer (run, "seq");
   step->dtype = dtype_of (string (run, "dtype"));
-  step->autocast = is_true (run, "autocast");
+  step->autocast = is_true (run, "autocast") || *string (run, "autocast") != '\0';
   step->attention = strcmp (string (run, "attn"), "eager") == 0 ? ZS_ATTENTION_EAGER
                     : strcmp (backend, "flash") == 0            ? ZS_ATTENTION_FLASH
                     : strcmp (backend, "efficient") == 0        ? ZS_ATTENTION_EFFICIENT
@@ -461,6 +461,12 @@ test_training_from_more (ZsTraining *training, json_t *run)
   step->attention_mask = is_true (run, "mask");
   step->mask_of_ones = strcmp (string (run, "mask"), "ones") == 0;
   step->use_cache = is_true (run, "use_cache");
+  if (json_is_object (json_object_get (run, "trainer"))) {   /* as Trainer has them where nothing is said */
+    json_t *bf16 = json_object_get (json_object_get (run, "trainer"), "bf16");
+
+    step->mask_of_ones = true;
+    step->autocast = bf16 == NULL || json_is_true (bf16);
+  }
   set_checkpointing (training, string (run, "ckpt"));
   step->keep_outputs = is_true (run, "keep");
   step->new_inputs = true;
@@ -478,7 +484,8 @@ test_training_from_more (ZsTraining *training, json_t *run)
                                             step->autocast ? ZS_DTYPE_BF16 : step->dtype,
                                             training->shape.head_dim, step->attention_mask,
                                             training->shape.n_kv_heads != training->shape.n_heads);
-  step->clip = json_number_value (json_object_get (run, "clip")) > 0;
+  step->clip = json_number_value (json_object_get (run, "clip")) > 0
+               || json_is_object (json_object_get (run, "trainer"));
   if (step->lora.rank > 0)
     set_more_lora (&step->lora, json_object_get (run, "lora"));
 }
