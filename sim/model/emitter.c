@@ -166,11 +166,17 @@ add_modules (ZsEmitter *e)
     case ZS_MODULE_FINAL_NORM: e->final_norm = i; break;
     case ZS_MODULE_ROTARY: e->rotary = i; break;
     case ZS_MODULE_HEAD: e->head_module = i; break;
+    case ZS_MODULE_SAVED_COPY:   /* called instead of the original */
+      if (module->parent == e->embedding)
+        e->embedding = i;
+      else
+        e->head_module = i;
+      break;
     default: break;
     }
   }
   e->head = (ZsLinearIds) { .module = e->head_module,
-                            .weight = model->shape.tied_embeddings
+                            .weight = model->modules[e->head_module].n_parameters == 0   /* tied */
                                         ? -1 : model->modules[e->head_module].first_parameter };
 }
 
@@ -205,9 +211,9 @@ add_layers (ZsEmitter *e)
 
   e->layers = g_new0 (ZsLayer, (gsize) n);
   add_modules (e);
-  e->embedding_trains = trains;
+  e->embedding_trains = trains || e->shape.lora.saves_embedding;
   /* gradient_checkpointing_enable () of transformers calls enable_input_require_grads () */
-  e->inputs_require_grad = trains || every > 0;
+  e->inputs_require_grad = e->embedding_trains || every > 0;
   grad = e->inputs_require_grad;
   for (int64_t i = 0; i < n; i++) {
     ZsLayer *layer = &e->layers[i];

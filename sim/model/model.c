@@ -122,6 +122,17 @@ add_layer (Build *build, int32_t layer, int32_t inner)
   add_norm (build, ZS_MODULE_POST_NORM, layer, top, h, "post_attention_layernorm.weight");
 }
 
+/* peft's ModulesToSaveWrapper: a copy that trains, in the dtype of the original. */
+static void
+add_copy (Build *build, int32_t of)
+{
+  const ZsModelShape *shape = &build->model->shape;
+  int32_t module = add_module (build, ZS_MODULE_SAVED_COPY, -1, of);
+
+  add_parameter (build, module, shape->vocabulary, shape->hidden, build->dtype, true, false,
+                 "modules_to_save.weight");
+}
+
 ZsModel *
 zs_model_new (const ZsModelShape *shape, const ZsLora *lora, ZsDtype dtype,
               const ZsVersions *versions)
@@ -140,6 +151,8 @@ zs_model_new (const ZsModelShape *shape, const ZsLora *lora, ZsDtype dtype,
 
   add_parameter (&build, embedding, shape->vocabulary, shape->hidden, dtype, base_trains (&build),
                  false, "embed_tokens.weight");
+  if (!base_trains (&build) && lora->saves_embedding)
+    add_copy (&build, embedding);
   for (int32_t layer = 0; layer < shape->n_layers; layer++)
     add_layer (&build, layer, inner);
   add_norm (&build, ZS_MODULE_FINAL_NORM, -1, inner, shape->hidden, "norm.weight");
@@ -148,6 +161,8 @@ zs_model_new (const ZsModelShape *shape, const ZsLora *lora, ZsDtype dtype,
   if (!shape->tied_embeddings)
     add_parameter (&build, head, shape->vocabulary, shape->hidden, dtype, base_trains (&build),
                    false, "lm_head.weight");
+  if (!base_trains (&build) && lora->saves_head)
+    add_copy (&build, head);
 
   model->n_modules = (int32_t) build.modules->len;
   model->modules = (ZsModule *) (void *) g_array_free (build.modules, FALSE);
@@ -164,6 +179,21 @@ zs_model_free (ZsModel *model)
   g_free (model->modules);
   g_free (model->parameters);
   g_free (model);
+}
+
+bool
+zs_parameter_is_adapter (const ZsModel *model, int32_t parameter)
+{
+  ZsModuleKind kind = model->modules[model->parameters[parameter].module].kind;
+
+  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
+}
+
+bool
+zs_parameter_is_added (const ZsModel *model, int32_t parameter)
+{
+  return zs_parameter_is_adapter (model, parameter)
+         || model->modules[model->parameters[parameter].module].kind == ZS_MODULE_SAVED_COPY;
 }
 
 int32_t

@@ -21,6 +21,7 @@ typedef enum {
   ZS_MODULE_ROTARY,
   ZS_MODULE_HEAD,
   ZS_MODULE_LORA_A, ZS_MODULE_LORA_B, ZS_MODULE_LORA_DROPOUT,
+  ZS_MODULE_SAVED_COPY,     /* of the parent, an embedding or head, that trains in its place */
   ZS_N_MODULES
 } ZsModuleKind;
 
@@ -59,5 +60,8 @@ ZsModel *zs_model_new  (const ZsModelShape *shape, const ZsLora *lora, ZsDtype d
 void     zs_model_free (ZsModel *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsModel, zs_model_free)
 
+/* Is it an adapter's; or, with the copies of modules_to_save, something that peft adds to a model? */
+bool zs_parameter_is_adapter (const ZsModel *model, int32_t parameter);
+bool zs_parameter_is_added   (const ZsModel *model, int32_t parameter);
 /* Index of the module of KIND in LAYER (-1 outside), or -1. */
 int32_t zs_model_find (const ZsModel *model, ZsModuleKind kind, int32_t layer);

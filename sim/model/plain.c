@@ -55,14 +55,6 @@ load_rotary (Plain *plain)
   frequencies (plain);   /* original_inv_freq */
 }
 
-static bool
-is_adapter (const ZsModel *model, int32_t parameter)
-{
-  ZsModuleKind kind = model->modules[model->parameters[parameter].module].kind;
-
-  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
-}
-
 static void
 load (void *self, ZsPlan *plan)
 {
@@ -73,7 +65,7 @@ load (void *self, ZsPlan *plan)
   for (int32_t i = 0; i < model->n_parameters; i++) {
     const ZsParameter *parameter = &model->parameters[i];
 
-    if (is_adapter (model, i))
+    if (zs_parameter_is_added (model, i))
       continue;
     plain->weights[i] = zs_plan_alloc (plan, parameter->elements * zs_dtype_bytes (parameter->dtype),
                                        ZS_CATEGORY_PARAMETERS);
@@ -97,13 +89,13 @@ init (void *self, ZsPlan *plan)
 
   zs_plan_set_label (plan, plain->label);
   for (int32_t i = 0; i < model->n_parameters; i++)
-    if (is_adapter (model, i))
+    if (zs_parameter_is_added (model, i))
       plain->weights[i] = zs_plan_alloc (plan, model->parameters[i].elements * base,
                                          ZS_CATEGORY_PARAMETERS);
   for (int32_t i = 0; i < model->n_parameters; i++) {
     int64_t wanted = zs_dtype_bytes (model->parameters[i].dtype);
 
-    if (!is_adapter (model, i) || wanted == base)
+    if (!zs_parameter_is_adapter (model, i) || wanted == base)
       continue;
     ZsTensor cast = zs_plan_alloc (plan, model->parameters[i].elements * wanted, ZS_CATEGORY_PARAMETERS);
     zs_plan_unref (plan, plain->weights[i]);

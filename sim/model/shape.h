@@ -37,6 +37,8 @@ typedef struct {
   unsigned targets;        /* ZS_LINEAR_* */
   ZsDtype  dtype;          /* of the adapters while they train */
   double   dropout;
+  bool     saves_embedding, saves_head;   /* modules_to_save: trained whole, as copies beside the frozen
+                                             originals */
   bool     base_4bit;      /* QLoRA: the base's linears, but the head, are nf4 (quantize.h) */
   bool     double_quantized;   /* and their scales in 8 bit */
 } ZsLora;

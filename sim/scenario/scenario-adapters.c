@@ -11,12 +11,36 @@ const char *const ZS_DTYPE_WORDS[] = { "bf16",    "fp16",    "fp32", "bfloat16",
 const int ZS_DTYPE_VALUES[] = { ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32,
                                 ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32 };
 
+/* One of modules_to_save, or a list. */
+static bool
+read_saved (ZsReader *reader, const ZsNode *node, ZsLora *lora)
+{
+  enum { EMBEDDING, HEAD };
+  static const char *const modules[] = { "embed_tokens", "lm_head", NULL };
+  static const ZsField field = { .key = "modules_to_save", .type = ZS_FIELD_WORD, .words = modules };
+  bool list = node != NULL && node->kind == ZS_NODE_SEQUENCE;
+  bool ok = true;
+  int word;
+
+  if (node == NULL || zs_node_is_null (node))
+    return true;
+  for (int i = 0; i < (list ? node->n_items : 1); i++) {
+    if (!zs_schema_read_field (list ? node->items[i] : node, &field, &word, reader->errors))
+      ok = false;
+    else if (word == EMBEDDING)
+      lora->saves_embedding = true;
+    else
+      lora->saves_head = true;
+  }
+  return ok;
+}
+
 bool
 zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *ret_dtype_given)
 {
   typedef struct {
     int64_t rank;
-    const ZsNode *targets;
+    const ZsNode *targets, *save;
     int dtype;
     double dropout;
   } Lora;
@@ -28,6 +52,8 @@ zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *r
     { ZS_FIELD ("dtype", WORD, Lora, dtype), .words = ZS_DTYPE_WORDS,
       .word_values = ZS_DTYPE_VALUES },
     { ZS_FIELD ("dropout", NUMBER, Lora, dropout), .high = 0.99 },
+    { ZS_FIELD ("modules_to_save", NODE, Lora, save),
+      .help = "embed_tokens and lm_head train whole, as copies" },
     { .key = "alpha", .type = ZS_FIELD_IGNORED },
   };
   static const ZsField target = { .key = "targets", .type = ZS_FIELD_WORD, .words = linears };
@@ -43,6 +69,8 @@ zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *r
   step->lora =
       (ZsLora){ .rank = value.rank, .dtype = (ZsDtype)value.dtype, .dropout = value.dropout };
   *ret_dtype_given = given[2] != NULL;
+  if (!read_saved (reader, value.save, &step->lora))
+    return false;
   if (value.targets == NULL) {
     /* peft's own choice for LLaMA-like models (peft/utils/constants.py) */
     step->lora.targets = ZS_LINEAR_Q | ZS_LINEAR_V;

@@ -5,14 +5,6 @@
 #include "sim/zero/load.h"
 #include "sim/zero/torch-ops.h"
 
-static bool
-is_adapter (const ZsModel *model, int32_t parameter)
-{
-  ZsModuleKind kind = model->modules[model->parameters[parameter].module].kind;
-
-  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
-}
-
 /* 1 / base ^ (arange / dim), with its temporaries; read off recorded histories. */
 static void
 load_rotary (ZsPlan *plan, const ZsModel *model, ZsRotaryBuffers *rotary)
@@ -65,7 +57,7 @@ zs_zero_load_model (ZsPlan *plan, const ZsModel *model, ZsTensor *storage,
 
   *ret_rotary = (ZsRotaryBuffers) { { ZS_NO_TENSOR, ZS_NO_TENSOR } };
   for (int32_t p = 0; p < model->n_parameters; p++)
-    if (!is_adapter (model, p)) {
+    if (!zs_parameter_is_added (model, p)) {
       load_parameter (plan, model, p, storage);
       if (model->modules[model->parameters[p].module].kind == ZS_MODULE_FINAL_NORM)
         load_rotary (plan, model, ret_rotary);
@@ -79,10 +71,10 @@ zs_zero_load_model (ZsPlan *plan, const ZsModel *model, ZsTensor *storage,
   }
   zs_load_quantized_states (plan, model);
   for (int32_t p = 0; p < model->n_parameters; p++)
-    if (is_adapter (model, p))
+    if (zs_parameter_is_added (model, p))
       load_parameter (plan, model, p, storage);
   for (int32_t p = 0; p < model->n_parameters; p++)
-    if (is_adapter (model, p) && zs_dtype_bytes (model->parameters[p].dtype) == 2)
+    if (zs_parameter_is_adapter (model, p) && zs_dtype_bytes (model->parameters[p].dtype) == 2)
       convert (plan, model, p, 2, 4, storage);
   zs_plan_set_label (plan, label);
 }
@@ -92,7 +84,7 @@ zs_zero_cast_model (ZsPlan *plan, const ZsModel *model, const ZsVersions *versio
                     ZsTensor *storage, ZsRotaryBuffers *rotary)
 {
   for (int32_t p = 0; p < model->n_parameters; p++)
-    if (is_adapter (model, p) && zs_dtype_bytes (model->parameters[p].dtype) == 2)
+    if (zs_parameter_is_adapter (model, p) && zs_dtype_bytes (model->parameters[p].dtype) == 2)
       convert (plan, model, p, 4, 2, storage);
   if (zs_dtype_bytes (dtype) == 4 || zs_behaves (versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST)
       || rotary->frequencies[0] == ZS_NO_TENSOR)

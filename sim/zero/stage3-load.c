@@ -100,14 +100,6 @@ load_rotary (Zero3 *zero, ZsPlan *plan)
   zs_plan_alloc (plan, half, ZS_CATEGORY_INPUT);   /* stays */
 }
 
-static bool
-is_adapter (const Zero3 *zero, int32_t parameter)
-{
-  ZsModuleKind kind = zero->model->modules[zero->model->parameters[parameter].module].kind;
-
-  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
-}
-
 /* An adapter from one element size to another; the old storage goes. */
 static void
 convert_adapter (Zero3 *zero, ZsPlan *plan, int32_t index, int from, int to)
@@ -125,7 +117,7 @@ static void
 load_adapters (Zero3 *zero, ZsPlan *plan)
 {
   for (int32_t p = 0; p < zero->n_parameters; p++)
-    if (is_adapter (zero, p)) {
+    if (zs_parameter_is_added (zero->model, p)) {
       Zero3Parameter *parameter = &zero->parameters[p];
 
       parameter->full = zs_plan_alloc (plan, parameter->elements * zero->model_bytes,
@@ -135,7 +127,7 @@ load_adapters (Zero3 *zero, ZsPlan *plan)
                        "initialise");
     }
   for (int32_t p = 0; zero->model_bytes == 2 && p < zero->n_parameters; p++)
-    if (is_adapter (zero, p))
+    if (zs_parameter_is_adapter (zero->model, p))
       convert_adapter (zero, plan, p, 2, 4);
 }
 
@@ -155,8 +147,7 @@ zero3_load (void *self, ZsPlan *plan)
 
     if (module->kind == ZS_MODULE_ROTARY)
       load_rotary (zero, plan);
-    if (module->n_parameters == 0 || !own || module->kind == ZS_MODULE_LORA_A
-        || module->kind == ZS_MODULE_LORA_B)
+    if (module->n_parameters == 0 || !own || zs_parameter_is_added (model, module->first_parameter))
       continue;
     for (int32_t i = 0; i < module->n_parameters; i++) {
       Zero3Parameter *parameter = &zero->parameters[module->first_parameter + i];
@@ -201,7 +192,7 @@ static void
 partition_model (Zero3 *zero, ZsPlan *plan)
 {
   for (int32_t p = 0; p < zero->n_parameters; p++)
-    if (is_adapter (zero, p) && zero->model_bytes == 2 && zero->parameters[p].bytes == 2)
+    if (zs_parameter_is_adapter (zero->model, p) && zero->model_bytes == 2 && zero->parameters[p].bytes == 2)
       convert_adapter (zero, plan, p, 4, 2);
   for (int32_t p = 0; p < zero->n_parameters; p++) {
     Zero3Parameter *parameter = &zero->parameters[p];

@@ -397,6 +397,10 @@ set_more_lora (ZsLora *lora, json_t *object)
 
   if (!json_is_object (object))
     return;
+  json_array_foreach (json_object_get (object, "save"), i, target) {
+    lora->saves_embedding |= strcmp (json_string_value (target), "embed_tokens") == 0;
+    lora->saves_head |= strcmp (json_string_value (target), "lm_head") == 0;
+  }
   lora->rank = integer (object, "r");
   lora->dropout = json_number_value (json_object_get (object, "dropout"));
   lora->dtype = is_true (object, "bf16") ? ZS_DTYPE_BF16 : ZS_DTYPE_FP32;
