@@ -116,29 +116,29 @@ static void
 make_optimizer (FsdpUnits *units)
 {
   gsize n = (gsize) units->model->n_parameters;
-  g_autofree int64_t *elements = g_new (int64_t, n);
-  g_autofree ZsDtype *dtypes = g_new (ZsDtype, n);
+  g_autofree ZsOptimizerTensor *tensors = g_new0 (ZsOptimizerTensor, MAX (n, (gsize) units->n_units));
+  bool flat = units->config.version == 1 && units->config.flat_optimizer;
   int trained = 0;
 
-  if (units->config.version == 1 && units->config.flat_optimizer) {
-    for (int32_t i = 0; i < units->n_units; i++) {   /* the root's comes first in parameters () */
-      elements[i] = units->units[i == 0 ? units->n_units - 1 : i - 1].shard_elements;
-      dtypes[i] = units->config.parameter_dtype;
-    }
-    units->adam = zs_adamw_new (units->plan, units->config.optimizer, units->n_units, elements,
-                                dtypes);
-    return;
-  }
-  for (gsize i = 0; i < n; i++) {
+  for (int32_t i = 0; flat && i < units->n_units; i++)   /* the root's comes first in parameters () */
+    tensors[trained++] = (ZsOptimizerTensor) {
+      .elements = units->units[i == 0 ? units->n_units - 1 : i - 1].shard_elements,
+      .dtype = units->config.parameter_dtype,
+    };
+  for (gsize i = 0; !flat && i < n; i++) {
     const FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
 
     /* version 1: a parameter of which this rank has nothing has no gradient and no state */
     if (!parameter->trainable || (units->config.version == 1 && parameter->local_elements == 0))
       continue;
-    elements[trained] = parameter->local_elements;
-    dtypes[trained++] = units->config.parameter_dtype;
+    tensors[trained++] = (ZsOptimizerTensor) {
+      .elements = parameter->local_elements, .dtype = units->config.parameter_dtype,
+      .columns = units->config.version == 2 ? units->model->parameters[i].columns : 0,
+      .embedding = zs_parameter_is_embedding (units->model, (int32_t) i),
+    };
   }
-  units->adam = zs_adamw_new (units->plan, units->config.optimizer, trained, elements, dtypes);
+  units->optimizer = zs_torch_optimizer_new (units->plan, units->config.optimizer, units->shape.sm_count,
+                                             trained, tensors);
 }
 
 void
@@ -187,7 +187,7 @@ uint64_t
 fsdp_units_digest (const FsdpUnits *units)
 {
   int32_t n = units->model->n_parameters;
-  uint64_t digest = zs_digest_items (units->adam != NULL ? zs_adamw_digest (units->adam) : 1,
+  uint64_t digest = zs_digest_items (units->optimizer != NULL ? zs_torch_optimizer_digest (units->optimizer) : 1,
                                      units, 1);
 
   digest = zs_digest_items (digest, units->parameters, n);
@@ -203,7 +203,7 @@ fsdp_units_clear (FsdpUnits *units)
   g_free (units->unit_of_module);
   g_free (units->slot_of_parameter);
   g_free (units->host_states);
-  zs_adamw_free (units->adam);
+  zs_torch_optimizer_free (units->optimizer);
 }
 
 ZsCategory
@@ -298,8 +298,8 @@ clip_factor (FsdpUnits *units, ZsTensor *ret_factor)
   int64_t element = units->parameter_bytes, total = 0;
   ZsTensor shifted = scratch (units, element);
 
-  for (int i = 0; i < units->adam->n; i++)
-    total += units->adam->elements[i];
+  for (int i = 0; i < units->optimizer->n; i++)
+    total += units->optimizer->tensors[i].elements;
   tiny_kernel (units, 1, "add");
   ZsTensor inverse = scratch (units, element);
   tiny_kernel (units, 1, "reciprocal");
@@ -335,14 +335,14 @@ clip_flat (FsdpUnits *units)
 {
   ZsPlan *plan = units->plan;
   int64_t element = units->parameter_bytes;
-  int n = units->adam->n;
+  int n = units->optimizer->n;
   g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (n, 1));
 
   if (n == 0)
     return;
-  zs_plan_set_label (plan, units->adam->label_clip);
+  zs_plan_set_label (plan, units->optimizer->label_clip);
   for (int i = 0; i < n; i++) {
-    int64_t elements = units->adam->elements[i], buffer = sum_buffer (units, elements);
+    int64_t elements = units->optimizer->tensors[i].elements, buffer = sum_buffer (units, elements);
     ZsKernel kernel_of_norm = { .kind = ZS_KERNEL_NORM, .launch = ZS_LAUNCH_NO_GRAD,
                                 .element_bytes = (uint8_t) element, .phase_class = 1,
                                 .n = elements, .bytes = elements * element, .name = "norm" };
@@ -382,15 +382,15 @@ clip (FsdpUnits *units)
   enum { CHUNK = 65536, FP32 = 4 };
   ZsPlan *plan = units->plan;
   int64_t element = units->parameter_bytes, largest = 0, total = 0;
-  int n = units->adam->n;
+  int n = units->optimizer->n;
   g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (n, 1));
 
   if (n == 0)
     return;
-  zs_plan_set_label (plan, units->adam->label_clip);
+  zs_plan_set_label (plan, units->optimizer->label_clip);
   for (int i = 0; i < n; i++) {
-    largest = MAX (largest, units->adam->elements[i]);
-    total += units->adam->elements[i];
+    largest = MAX (largest, units->optimizer->tensors[i].elements);
+    total += units->optimizer->tensors[i].elements;
   }
   ZsTensor partial = scratch (units, n * divide_up (largest, CHUNK) * FP32);
   for (int i = 0; i < n; i++)
@@ -458,15 +458,15 @@ fsdp_step (FsdpUnits *units)
   }
   if (units->shape.clip) {
     zs_plan_host (units->plan, ZS_HOST_CLIP_FIXED, 1);
-    zs_plan_host (units->plan, ZS_HOST_CLIP_PARAMETER, units->adam->n);
+    zs_plan_host (units->plan, ZS_HOST_CLIP_PARAMETER, units->optimizer->n);
     if (units->config.version == 1)
       clip_flat (units);
     else
       clip (units);
     if (units->config.version == 2)
-      zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->adam->n);
+      zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
   }
   if (units->config.version == 2)
-    zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->adam->n);
-  zs_adamw_step (units->adam);
+    zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
+  zs_torch_optimizer_step (units->optimizer);
 }

@@ -53,7 +53,7 @@ typedef struct {
   int32_t        n_units;
   int32_t       *unit_of_module;      /* -1: none begins there */
   int32_t       *slot_of_parameter;   /* model index to index in `parameters` */
-  ZsAdamW       *adam;          /* GPU */
+  ZsTorchOptimizer *optimizer;     /* GPU */
   ZsTensor       rotary[2];     /* inv_freq and its copy, fp32 */
   ZsTensor      *host_states;   /* CPU offload: exp_avg and exp_avg_sq by parameter */
   uint32_t       label_load, label_shard, label_step;

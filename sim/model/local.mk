@@ -22,6 +22,9 @@ libzerosim_core_la_SOURCES += \
   sim/model/model.c \
   sim/model/model.h \
   sim/model/norm.c \
+  sim/model/optimizer-8bit.c \
+  sim/model/optimizer-adafactor.c \
+  sim/model/optimizer-internal.h \
   sim/model/optimizer.c \
   sim/model/optimizer.h \
   sim/model/plain.c \

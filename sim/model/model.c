@@ -196,6 +196,16 @@ zs_parameter_is_added (const ZsModel *model, int32_t parameter)
          || model->modules[model->parameters[parameter].module].kind == ZS_MODULE_SAVED_COPY;
 }
 
+bool
+zs_parameter_is_embedding (const ZsModel *model, int32_t parameter)
+{
+  const ZsModule *module = &model->modules[model->parameters[parameter].module];
+
+  return module->kind == ZS_MODULE_EMBEDDING
+         || (module->kind == ZS_MODULE_SAVED_COPY
+             && model->modules[module->parent].kind == ZS_MODULE_EMBEDDING);
+}
+
 int32_t
 zs_model_find (const ZsModel *model, ZsModuleKind kind, int32_t layer)
 {

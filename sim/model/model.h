@@ -63,5 +63,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsModel, zs_model_free)
 /* Is it an adapter's; or, with the copies of modules_to_save, something that peft adds to a model? */
 bool zs_parameter_is_adapter (const ZsModel *model, int32_t parameter);
 bool zs_parameter_is_added   (const ZsModel *model, int32_t parameter);
+/* Is it the embedding's weight? */
+bool zs_parameter_is_embedding (const ZsModel *model, int32_t parameter);
 /* Index of the module of KIND in LAYER (-1 outside), or -1. */
 int32_t zs_model_find (const ZsModel *model, ZsModuleKind kind, int32_t layer);

@@ -1,227 +1,285 @@
-/* optimizer.c: AdamW in its three implementations.  SPDX-License-Identifier: MIT */
+/* optimizer.c: clip_grad_norm_, AdamW in its three implementations, SGD.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "sim/model/optimizer.h"
+#include "sim/model/optimizer-internal.h"
 
 #include "sim/base/digest.h"
 
-enum { NORM_CHUNK = 65536 /* elements; ATen/native/cuda/MultiTensorApply.cuh */, FP32 = 4 };
+enum { NORM_CHUNK = 65536 /* elements; ATen/native/cuda/MultiTensorApply.cuh */ };
 
-ZsAdamW *
-zs_adamw_new (ZsPlan *plan, ZsOptimizerKind kind, int n, const int64_t *elements, const ZsDtype *dtypes)
+const char *
+zs_optimizer_name (ZsOptimizerKind kind)
 {
-  ZsAdamW *adam = g_new0 (ZsAdamW, 1);
+  static const char *const NAMES[] = {
+    [ZS_OPTIMIZER_FUSED] = "AdamW", [ZS_OPTIMIZER_FOREACH] = "AdamW", [ZS_OPTIMIZER_FOR_LOOP] = "AdamW",
+    [ZS_OPTIMIZER_SGD] = "SGD", [ZS_OPTIMIZER_SGD_MOMENTUM] = "SGD",
+    [ZS_OPTIMIZER_ADAFACTOR] = "Adafactor", [ZS_OPTIMIZER_ADAMW_8BIT] = "AdamW 8-bit",
+    [ZS_OPTIMIZER_PAGED_ADAMW_8BIT] = "paged AdamW 8-bit", [ZS_OPTIMIZER_PAGED_ADAMW_32BIT] = "paged AdamW",
+  };
 
-  adam->plan = plan;
-  adam->kind = kind;
-  adam->n = n;
-  adam->elements = g_memdup2 (elements, (gsize) n * sizeof *elements);
-  adam->dtypes = g_memdup2 (dtypes, (gsize) n * sizeof *dtypes);
-  adam->label_step = zs_plan_label (plan, -1, "AdamW");
-  adam->label_clip = zs_plan_label (plan, -1, "clip_grad_norm_");
-  return adam;
+  return NAMES[kind];
+}
+
+ZsTorchOptimizer *
+zs_torch_optimizer_new (ZsPlan *plan, ZsOptimizerKind kind, int sm_count, int n,
+                        const ZsOptimizerTensor *tensors)
+{
+  ZsTorchOptimizer *optimizer = g_new0 (ZsTorchOptimizer, 1);
+  gsize room = (gsize) MAX (n, 1);
+
+  optimizer->plan = plan;
+  optimizer->kind = kind;
+  optimizer->sm_count = sm_count;
+  optimizer->n = n;
+  optimizer->tensors = g_memdup2 (tensors, (gsize) n * sizeof *tensors);
+  optimizer->first = g_new (ZsTensor, room);
+  optimizer->second = g_new (ZsTensor, room);
+  optimizer->steps = g_new (ZsTensor, room);
+  for (gsize i = 0; i < room; i++)
+    optimizer->first[i] = optimizer->second[i] = optimizer->steps[i] = ZS_NO_TENSOR;
+  for (int i = 0; i < n; i++)
+    optimizer->n_groups = MAX (optimizer->n_groups, tensors[i].group + 1);
+  optimizer->label_step = zs_plan_label (plan, -1, zs_optimizer_name (kind));
+  optimizer->label_clip = zs_plan_label (plan, -1, "clip_grad_norm_");
+  return optimizer;
 }
 
 void
-zs_adamw_free (ZsAdamW *adam)
+zs_torch_optimizer_free (ZsTorchOptimizer *optimizer)
 {
-  if (adam == NULL)
+  if (optimizer == NULL)
     return;
-  g_free (adam->elements);
-  g_free (adam->dtypes);
-  g_free (adam->exp_avg);
-  g_free (adam->exp_avg_sq);
-  g_free (adam->steps);
-  g_free (adam);
-}
-
-static void
-launch (ZsAdamW *adam, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
-{
-  ZsKernel kernel = { .kind = (uint8_t) kind, .launch = ZS_LAUNCH_NO_GRAD,
-                      .element_bytes = (uint8_t) element, .phase_class = 1, .n = n, .bytes = bytes,
-                      .flops = (double) n, .name = name };
-
-  zs_plan_launch (adam->plan, zs_plan_kernel (adam->plan, &kernel));
+  g_free (optimizer->tensors);
+  g_free (optimizer->first);
+  g_free (optimizer->second);
+  g_free (optimizer->steps);
+  g_free (optimizer);
 }
 
 /* _foreach_norm () over the tensors of one dtype; NORMS receives theirs. */
 static void
-norms_of (ZsAdamW *adam, ZsDtype dtype, ZsTensor *norms)
+norms_of (ZsTorchOptimizer *optimizer, ZsDtype dtype, ZsTensor *norms)
 {
   int64_t largest = 0, count = 0, total = 0, element = zs_dtype_bytes (dtype);
 
-  for (int i = 0; i < adam->n; i++)
-    if (adam->dtypes[i] == dtype) {
-      largest = MAX (largest, adam->elements[i]);
-      total += adam->elements[i];
+  for (int i = 0; i < optimizer->n; i++)
+    if (optimizer->tensors[i].dtype == dtype) {
+      largest = MAX (largest, optimizer->tensors[i].elements);
+      total += optimizer->tensors[i].elements;
       count++;
     }
   if (count == 0)
     return;
   int64_t chunks = (largest + NORM_CHUNK - 1) / NORM_CHUNK;
-  ZsTensor partial = zs_plan_alloc (adam->plan, count * chunks * FP32, ZS_CATEGORY_STEP);
-  for (int i = 0; i < adam->n; i++)
-    if (adam->dtypes[i] == dtype)
-      norms[i] = zs_plan_alloc (adam->plan, element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_NORM, total, total * element, element, "foreach norm");
-  zs_plan_unref (adam->plan, partial);
+  ZsTensor partial = zs_plan_alloc (optimizer->plan, count * chunks * FP32, ZS_CATEGORY_STEP);
+  for (int i = 0; i < optimizer->n; i++)
+    if (optimizer->tensors[i].dtype == dtype)
+      norms[i] = zs_plan_alloc (optimizer->plan, element, ZS_CATEGORY_STEP);
+  optimizer_launch (optimizer, ZS_KERNEL_NORM, total, total * element, element, "foreach norm");
+  zs_plan_unref (optimizer->plan, partial);
 }
 
 void
-zs_adamw_clip (ZsAdamW *adam)
+zs_torch_optimizer_clip (ZsTorchOptimizer *optimizer)
 {
-  ZsPlan *plan = adam->plan;
-  g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (adam->n, 1));
-  int64_t element = zs_dtype_bytes (adam->n > 0 ? adam->dtypes[0] : ZS_DTYPE_FP32), total = 0;
+  ZsPlan *plan = optimizer->plan;
+  g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (optimizer->n, 1));
+  int64_t element = zs_dtype_bytes (optimizer->n > 0 ? optimizer->tensors[0].dtype : ZS_DTYPE_FP32), total = 0;
 
-  if (adam->n == 0)
+  if (optimizer->n == 0)
     return;
-  zs_plan_set_label (plan, adam->label_clip);
+  zs_plan_set_label (plan, optimizer->label_clip);
   for (int dtype = 0; dtype < ZS_N_DTYPES; dtype++)
-    norms_of (adam, (ZsDtype) dtype, norms);
+    norms_of (optimizer, (ZsDtype) dtype, norms);
   zs_plan_host (plan, ZS_HOST_CLIP_FIXED, 1);
-  zs_plan_host (plan, ZS_HOST_CLIP_PARAMETER, adam->n);
-  ZsTensor stacked = zs_plan_alloc (plan, adam->n * element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_TINY, adam->n, adam->n * element, element, "stack");
+  zs_plan_host (plan, ZS_HOST_CLIP_PARAMETER, optimizer->n);
+  ZsTensor stacked = zs_plan_alloc (plan, optimizer->n * element, ZS_CATEGORY_STEP);
+  optimizer_launch (optimizer, ZS_KERNEL_TINY, optimizer->n, optimizer->n * element, element, "stack");
   ZsTensor norm = zs_plan_alloc (plan, element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_TINY, adam->n, adam->n * element, element, "norm");
+  optimizer_launch (optimizer, ZS_KERNEL_TINY, optimizer->n, optimizer->n * element, element, "norm");
   zs_plan_unref (plan, stacked);
-  for (int i = adam->n - 1; i >= 0; i--)
+  for (int i = optimizer->n - 1; i >= 0; i--)
     zs_plan_unref (plan, norms[i]);
   ZsTensor shifted = zs_plan_alloc (plan, element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_TINY, 1, 8, element, "add");
+  optimizer_launch (optimizer, ZS_KERNEL_TINY, 1, 8, element, "add");
   ZsTensor inverse = zs_plan_alloc (plan, element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_TINY, 1, 8, element, "reciprocal");
+  optimizer_launch (optimizer, ZS_KERNEL_TINY, 1, 8, element, "reciprocal");
   ZsTensor factor = zs_plan_alloc (plan, element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_TINY, 1, 8, element, "mul");
+  optimizer_launch (optimizer, ZS_KERNEL_TINY, 1, 8, element, "mul");
   zs_plan_unref (plan, inverse);
   zs_plan_unref (plan, shifted);
   ZsTensor clamped = zs_plan_alloc (plan, element, ZS_CATEGORY_STEP);
-  launch (adam, ZS_KERNEL_TINY, 1, 8, element, "clamp");
+  optimizer_launch (optimizer, ZS_KERNEL_TINY, 1, 8, element, "clamp");
   zs_plan_unref (plan, factor);
-  for (int i = 0; i < adam->n; i++)
-    total += adam->elements[i] * zs_dtype_bytes (adam->dtypes[i]);
-  launch (adam, ZS_KERNEL_ELEMENTWISE, total / element, 2 * total, element, "scale gradients");
+  for (int i = 0; i < optimizer->n; i++)
+    total += optimizer->tensors[i].elements * zs_dtype_bytes (optimizer->tensors[i].dtype);
+  optimizer_launch (optimizer, ZS_KERNEL_ELEMENTWISE, total / element, 2 * total, element, "scale gradients");
   zs_plan_unref (plan, clamped);
   zs_plan_unref (plan, norm);
 }
 
+/* The states of tensor I. */
 static void
-make_states (ZsAdamW *adam)
+start (ZsTorchOptimizer *optimizer, int i)
 {
-  bool on_gpu = adam->kind == ZS_OPTIMIZER_FUSED;   /* else the step counts are CPU tensors */
+  int64_t bytes = optimizer_bytes (optimizer, i);
+  int64_t element = zs_dtype_bytes (optimizer->tensors[i].dtype);
 
-  adam->exp_avg = g_new (ZsTensor, (gsize) MAX (adam->n, 1));
-  adam->exp_avg_sq = g_new (ZsTensor, (gsize) MAX (adam->n, 1));
-  adam->steps = g_new (ZsTensor, (gsize) MAX (adam->n, 1));
-  for (int i = 0; i < adam->n; i++) {
-    int64_t bytes = adam->elements[i] * zs_dtype_bytes (adam->dtypes[i]);
-
-    adam->steps[i] = on_gpu ? zs_plan_alloc (adam->plan, FP32, ZS_CATEGORY_OPTIMIZER) : ZS_NO_TENSOR;
-    adam->exp_avg[i] = zs_plan_alloc (adam->plan, bytes, ZS_CATEGORY_OPTIMIZER);
-    launch (adam, ZS_KERNEL_FILL, adam->elements[i], bytes, zs_dtype_bytes (adam->dtypes[i]), "zeros");
-    adam->exp_avg_sq[i] = zs_plan_alloc (adam->plan, bytes, ZS_CATEGORY_OPTIMIZER);
-    launch (adam, ZS_KERNEL_FILL, adam->elements[i], bytes, zs_dtype_bytes (adam->dtypes[i]), "zeros");
+  switch (optimizer->kind) {
+  case ZS_OPTIMIZER_FUSED:
+  case ZS_OPTIMIZER_FOREACH:
+  case ZS_OPTIMIZER_FOR_LOOP:
+    if (optimizer->kind == ZS_OPTIMIZER_FUSED)   /* else the step counts are CPU tensors */
+      optimizer->steps[i] = zs_plan_alloc (optimizer->plan, FP32, ZS_CATEGORY_OPTIMIZER);
+    optimizer->first[i] = optimizer_state (optimizer, bytes, element);
+    optimizer->second[i] = optimizer_state (optimizer, bytes, element);
+    break;
+  case ZS_OPTIMIZER_SGD_MOMENTUM:   /* a clone of the gradient */
+    optimizer->first[i] = zs_plan_alloc (optimizer->plan, bytes, ZS_CATEGORY_OPTIMIZER);
+    optimizer_launch (optimizer, ZS_KERNEL_COPY, optimizer->tensors[i].elements, 2 * bytes, element, "clone");
+    break;
+  case ZS_OPTIMIZER_ADAMW_8BIT:
+  case ZS_OPTIMIZER_PAGED_ADAMW_8BIT:
+  case ZS_OPTIMIZER_PAGED_ADAMW_32BIT:
+    optimizer_bitsandbytes_start (optimizer, i);
+    break;
+  case ZS_OPTIMIZER_SGD:
+  case ZS_OPTIMIZER_ADAFACTOR:   /* makes each when it comes to its tensor */
+    break;
   }
 }
 
 /* One element-wise pass over tensor I, reading and writing OPERANDS of it. */
 static void
-pass (ZsAdamW *adam, int i, int operands, const char *name)
+pass (ZsTorchOptimizer *optimizer, int i, int operands, const char *name)
 {
-  int64_t element = zs_dtype_bytes (adam->dtypes[i]);
-
-  launch (adam, ZS_KERNEL_ELEMENTWISE, adam->elements[i], adam->elements[i] * element * operands, element,
-          name);
-}
-
-static ZsTensor
-scratch (ZsAdamW *adam, int i)
-{
-  return zs_plan_alloc (adam->plan, adam->elements[i] * zs_dtype_bytes (adam->dtypes[i]),
-                        ZS_CATEGORY_STEP);
+  optimizer_launch (optimizer, ZS_KERNEL_ELEMENTWISE, optimizer->tensors[i].elements,
+                    optimizer_bytes (optimizer, i) * operands,
+                    zs_dtype_bytes (optimizer->tensors[i].dtype), name);
 }
 
 /* _single_tensor_adam: (exp_avg_sq.sqrt () / bias_correction2_sqrt).add_ (eps), then addcdiv_.  Its
  * variable holds the denominator until the next tensor's is there (LAST, which it takes). */
 static ZsTensor
-step_one (ZsAdamW *adam, int i, ZsTensor last)
+step_one (ZsTorchOptimizer *optimizer, int i, ZsTensor last)
 {
-  pass (adam, i, 2, "decay");
-  pass (adam, i, 3, "exp_avg.lerp_");
-  pass (adam, i, 2, "exp_avg_sq.mul_");
-  pass (adam, i, 3, "exp_avg_sq.addcmul_");
-  ZsTensor root = scratch (adam, i);
-  pass (adam, i, 2, "sqrt");
-  ZsTensor denominator = scratch (adam, i);
-  pass (adam, i, 2, "div");
-  zs_plan_unref (adam->plan, root);
-  pass (adam, i, 2, "add_");
-  zs_plan_unref (adam->plan, last);
-  pass (adam, i, 4, "addcdiv_");
+  pass (optimizer, i, 2, "decay");
+  pass (optimizer, i, 3, "exp_avg.lerp_");
+  pass (optimizer, i, 2, "exp_avg_sq.mul_");
+  pass (optimizer, i, 3, "exp_avg_sq.addcmul_");
+  ZsTensor root = optimizer_scratch (optimizer, optimizer_bytes (optimizer, i));
+  pass (optimizer, i, 2, "sqrt");
+  ZsTensor denominator = optimizer_scratch (optimizer, optimizer_bytes (optimizer, i));
+  pass (optimizer, i, 2, "div");
+  zs_plan_unref (optimizer->plan, root);
+  pass (optimizer, i, 2, "add_");
+  zs_plan_unref (optimizer->plan, last);
+  pass (optimizer, i, 4, "addcdiv_");
   return denominator;
 }
 
-static void
-step_foreach (ZsAdamW *adam)
+/* Elements and bytes of GROUP. */
+static int64_t
+sum_group (const ZsTorchOptimizer *optimizer, int group, int64_t *ret_bytes)
 {
-  g_autofree ZsTensor *roots = g_new (ZsTensor, (gsize) MAX (adam->n, 1));
-  int64_t total = 0;
+  int64_t elements = 0;
 
-  for (int i = 0; i < adam->n; i++)
-    total += adam->elements[i] * zs_dtype_bytes (adam->dtypes[i]);
-  for (int i = 0; i < adam->n; i++)
-    roots[i] = scratch (adam, i);
+  *ret_bytes = 0;
+  for (int i = 0; i < optimizer->n; i++)
+    if (optimizer->tensors[i].group == group) {
+      elements += optimizer->tensors[i].elements;
+      *ret_bytes += optimizer_bytes (optimizer, i);
+    }
+  return elements;
+}
+
+static void
+adam_step (ZsTorchOptimizer *optimizer, int group)
+{
+  int64_t bytes, elements = sum_group (optimizer, group, &bytes);
+  int64_t element = elements > 0 ? bytes / elements : 1;
+  g_autofree ZsTensor *roots = g_new (ZsTensor, (gsize) optimizer->n);
+  ZsTensor last = ZS_NO_TENSOR;
+
+  if (optimizer->kind == ZS_OPTIMIZER_FUSED) {   /* reads p, g, m, v; writes p, m, v */
+    optimizer_launch (optimizer, ZS_KERNEL_ADAM_FUSED, elements, bytes * 7, element, "fused AdamW");
+    return;
+  }
+  for (int i = 0; i < optimizer->n; i++) {
+    roots[i] = ZS_NO_TENSOR;
+    if (optimizer->tensors[i].group != group)
+      continue;
+    if (optimizer->kind == ZS_OPTIMIZER_FOR_LOOP)
+      last = step_one (optimizer, i, last);
+    else
+      roots[i] = optimizer_scratch (optimizer, optimizer_bytes (optimizer, i));
+  }
   /* mul_, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_: 20 operands in all */
-  launch (adam, ZS_KERNEL_ADAM_FOREACH, total / zs_dtype_bytes (adam->dtypes[0]), total * 20,
-          zs_dtype_bytes (adam->dtypes[0]), "foreach AdamW");
-  for (int i = adam->n - 1; i >= 0; i--)
-    zs_plan_unref (adam->plan, roots[i]);
+  if (optimizer->kind == ZS_OPTIMIZER_FOREACH)
+    optimizer_launch (optimizer, ZS_KERNEL_ADAM_FOREACH, elements, bytes * 20, element, "foreach AdamW");
+  for (int i = optimizer->n - 1; i >= 0; i--)
+    zs_plan_unref (optimizer->plan, roots[i]);
+  zs_plan_unref (optimizer->plan, last);
+}
+
+/* In place: p, g and with momentum the buffer. */
+static void
+sgd_step (ZsTorchOptimizer *optimizer, int group)
+{
+  int64_t bytes, elements = sum_group (optimizer, group, &bytes);
+  int operands = optimizer->kind == ZS_OPTIMIZER_SGD_MOMENTUM ? 8 : 3;
+
+  optimizer_launch (optimizer, ZS_KERNEL_ELEMENTWISE, elements, bytes * operands,
+                    elements > 0 ? bytes / elements : 1, "foreach SGD");
 }
 
 void
-zs_adamw_step (ZsAdamW *adam)
+zs_torch_optimizer_step (ZsTorchOptimizer *optimizer)
 {
-  int64_t total = 0, elements = 0;
-  ZsTensor last = ZS_NO_TENSOR;
+  ZsTensor last[3] = { ZS_NO_TENSOR, ZS_NO_TENSOR, ZS_NO_TENSOR };
 
-  if (adam->n == 0)
+  if (optimizer->n == 0)
     return;
-  zs_plan_set_label (adam->plan, adam->label_step);
-  if (adam->exp_avg == NULL)
-    make_states (adam);
-  zs_plan_host (adam->plan, ZS_HOST_STEP_FIXED, 1);
-  zs_plan_host (adam->plan, ZS_HOST_STEP_PARAMETER, adam->n);
-  switch (adam->kind) {
-  case ZS_OPTIMIZER_FUSED:
-    for (int i = 0; i < adam->n; i++) {
-      total += adam->elements[i] * zs_dtype_bytes (adam->dtypes[i]);
-      elements += adam->elements[i];
+  zs_plan_set_label (optimizer->plan, optimizer->label_step);
+  for (int group = 0; group < optimizer->n_groups; group++) {
+    for (int i = 0; !optimizer->started && i < optimizer->n; i++)
+      if (optimizer->tensors[i].group == group)
+        start (optimizer, i);
+    if (group == 0) {
+      zs_plan_host (optimizer->plan, ZS_HOST_STEP_FIXED, 1);
+      zs_plan_host (optimizer->plan, ZS_HOST_STEP_PARAMETER, optimizer->n);
     }
-    /* reads p, g, m, v; writes p, m, v */
-    launch (adam, ZS_KERNEL_ADAM_FUSED, elements, total * 7, zs_dtype_bytes (adam->dtypes[0]),
-            "fused AdamW");
-    break;
-  case ZS_OPTIMIZER_FOREACH:
-    step_foreach (adam);
-    break;
-  case ZS_OPTIMIZER_FOR_LOOP:
-    for (int i = 0; i < adam->n; i++)
-      last = step_one (adam, i, last);
-    zs_plan_unref (adam->plan, last);
-    break;
+    switch (optimizer->kind) {
+    case ZS_OPTIMIZER_FUSED:
+    case ZS_OPTIMIZER_FOREACH:
+    case ZS_OPTIMIZER_FOR_LOOP:
+      adam_step (optimizer, group);
+      break;
+    case ZS_OPTIMIZER_SGD:
+    case ZS_OPTIMIZER_SGD_MOMENTUM:
+      sgd_step (optimizer, group);
+      break;
+    case ZS_OPTIMIZER_ADAFACTOR:
+      optimizer_adafactor_step (optimizer, group, last);
+      break;
+    case ZS_OPTIMIZER_ADAMW_8BIT:
+    case ZS_OPTIMIZER_PAGED_ADAMW_8BIT:
+    case ZS_OPTIMIZER_PAGED_ADAMW_32BIT:
+      optimizer_bitsandbytes_step (optimizer, group);
+      break;
+    }
   }
+  for (gsize i = 0; i < G_N_ELEMENTS (last); i++)
+    zs_plan_unref (optimizer->plan, last[i]);
+  optimizer->started = true;
 }
 
 uint64_t
-zs_adamw_digest (const ZsAdamW *adam)
+zs_torch_optimizer_digest (const ZsTorchOptimizer *optimizer)
 {
-  uint64_t digest = zs_digest_items (1, adam, 1);
+  uint64_t digest = zs_digest_items (1, optimizer, 1);
 
-  if (adam->exp_avg == NULL)
-    return digest;
-  digest = zs_digest_items (digest, adam->exp_avg, adam->n);
-  digest = zs_digest_items (digest, adam->exp_avg_sq, adam->n);
-  return zs_digest_items (digest, adam->steps, adam->n);
+  digest = zs_digest_items (digest, optimizer->first, optimizer->n);
+  digest = zs_digest_items (digest, optimizer->second, optimizer->n);
+  return zs_digest_items (digest, optimizer->steps, optimizer->n);
 }

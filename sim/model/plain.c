@@ -17,7 +17,7 @@ typedef struct {
   ZsStepShape    shape;
   ZsPlan        *plan;
   ZsTensor      *weights, *gradients;    /* by parameter */
-  ZsAdamW       *adam;
+  ZsTorchOptimizer *optimizer;
   uint32_t       label;
   uint32_t      *add_kernels;            /* .grad += */
 } Plain;
@@ -138,8 +138,8 @@ step (void *self, ZsPlan *plan, int number)
 
   (void) number;
   if (plain->shape.clip)
-    zs_adamw_clip (plain->adam);
-  zs_adamw_step (plain->adam);
+    zs_torch_optimizer_clip (plain->optimizer);
+  zs_torch_optimizer_step (plain->optimizer);
   for (int32_t i = 0; i < plain->model->n_parameters; i++) {
     zs_plan_unref (plan, plain->gradients[i]);
     plain->gradients[i] = ZS_NO_TENSOR;
@@ -154,7 +154,7 @@ free_plain (void *self)
   g_free (plain->weights);
   g_free (plain->gradients);
   g_free (plain->add_kernels);
-  zs_adamw_free (plain->adam);
+  zs_torch_optimizer_free (plain->optimizer);
   g_free (plain);
 }
 
@@ -163,7 +163,7 @@ plain_digest (const void *self, bool events G_GNUC_UNUSED)
 {
   const Plain *plain = self;
   int32_t n = plain->model->n_parameters;
-  uint64_t digest = zs_digest_items (zs_adamw_digest (plain->adam), plain, 1);
+  uint64_t digest = zs_digest_items (zs_torch_optimizer_digest (plain->optimizer), plain, 1);
 
   digest = zs_digest_items (digest, plain->weights, n);
   return zs_digest_items (digest, plain->gradients, n);
@@ -174,8 +174,7 @@ zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan
 {
   Plain *plain = g_new0 (Plain, 1);
   gsize n = (gsize) model->n_parameters;
-  g_autofree int64_t *elements = g_new (int64_t, n);
-  g_autofree ZsDtype *dtypes = g_new (ZsDtype, n);
+  g_autofree ZsOptimizerTensor *tensors = g_new (ZsOptimizerTensor, n);
   int trained = 0;
 
   plain->model = model;
@@ -192,15 +191,18 @@ zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan
     plain->weights[i] = plain->gradients[i] = ZS_NO_TENSOR;
     if (!parameter->trainable)
       continue;
-    elements[trained] = parameter->elements;
-    dtypes[trained++] = parameter->dtype;
+    tensors[trained++] = (ZsOptimizerTensor) {
+      .elements = parameter->elements, .columns = parameter->columns, .dtype = parameter->dtype,
+      .group = shape->optimizer_groups == 2 && parameter->columns == 1,
+      .embedding = zs_parameter_is_embedding (model, (int32_t) i),
+    };
     ZsKernel kernel = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_AUTOGRAD,
                         .element_bytes = (uint8_t) element, .n = parameter->elements,
                         .bytes = parameter->elements * 3 * element,
                         .flops = (double) parameter->elements, .name = "accumulate gradient" };
     plain->add_kernels[i] = zs_plan_kernel (plan, &kernel);
   }
-  plain->adam = zs_adamw_new (plan, shape->optimizer, trained, elements, dtypes);
+  plain->optimizer = zs_torch_optimizer_new (plan, shape->optimizer, shape->sm_count, trained, tensors);
   plain->hooks = (ZsHooks) { .self = plain, .load = load, .init = init, .gradient = gradient,
                              .weight = weight, .step = step, .digest = plain_digest,
                              .free = free_plain };

@@ -43,7 +43,13 @@ typedef struct {
   bool     double_quantized;   /* and their scales in 8 bit */
 } ZsLora;
 
-typedef enum { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH, ZS_OPTIMIZER_FOR_LOOP } ZsOptimizerKind;
+typedef enum {
+  ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH, ZS_OPTIMIZER_FOR_LOOP,   /* torch.optim.AdamW */
+  ZS_OPTIMIZER_SGD, ZS_OPTIMIZER_SGD_MOMENTUM,                       /* torch.optim.SGD */
+  ZS_OPTIMIZER_ADAFACTOR,                                            /* transformers' */
+  ZS_OPTIMIZER_ADAMW_8BIT, ZS_OPTIMIZER_PAGED_ADAMW_8BIT,            /* bitsandbytes' */
+  ZS_OPTIMIZER_PAGED_ADAMW_32BIT,
+} ZsOptimizerKind;
 
 /* How one rank runs the model: what sim/model needs to emit a micro-step. */
 typedef struct {
@@ -71,6 +77,7 @@ typedef struct {
   bool         cast_model;          /* the model was cast to dtype after it was built (model.to (),
                                        DeepSpeed's engine), with its rotary frequencies */
   ZsOptimizerKind optimizer;        /* plain PyTorch and FSDP; DeepSpeed has its own */
+  int          optimizer_groups;    /* 2: with and without weight decay, as Trainer's; else 1 */
   bool         clip;                /* clip_grad_norm_ is called (without DeepSpeed) */
   ZsVersions   versions;
   int          compute_capability;  /* of the GPU: 90 = sm90; decides workspaces and kernels */

@@ -273,13 +273,25 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
         reader, "training.dtype",
         word_at (reader, is_true (bf16) ? bf16 : fp16, is_true (bf16) ? "bf16" : "fp16"));
   if (optimizer != NULL && optimizer->kind == ZS_NODE_SCALAR) {
-    const char *kind = strcmp (optimizer->text, "adamw_torch") == 0         ? "foreach"
-                       : strcmp (optimizer->text, "adamw_torch_fused") == 0 ? "fused"
-                                                                            : NULL;
+    static const struct {
+      const char *optim, *key, *value;
+    } optims[] = {
+      { "adamw_torch", "training.optimizer.implementation", "foreach" },
+      { "adamw_torch_fused", "training.optimizer.implementation", "fused" },
+      { "adafactor", "training.optimizer.name", "adafactor" },
+      { "sgd", "training.optimizer.name", "sgd" },
+      { "adamw_bnb_8bit", "training.optimizer.name", "adamw_8bit" },
+      { "adamw_8bit", "training.optimizer.name", "adamw_8bit" },
+      { "paged_adamw_8bit", "training.optimizer.name", "paged_adamw_8bit" },
+      { "paged_adamw_32bit", "training.optimizer.name", "paged_adamw_32bit" },
+      { "paged_adamw", "training.optimizer.name", "paged_adamw_32bit" },
+    };
+    gsize i = 0;
 
-    if (kind != NULL)
-      ok &= zs_reader_put_default (reader, "training.optimizer.implementation",
-                                   word_at (reader, optimizer, kind));
+    while (i < G_N_ELEMENTS (optims) && strcmp (optims[i].optim, optimizer->text) != 0)
+      i++;
+    if (i < G_N_ELEMENTS (optims))
+      ok &= zs_reader_put_default (reader, optims[i].key, word_at (reader, optimizer, optims[i].value));
     else
       zs_notes_add (reader->notes, ZS_NOTE_RISKY, "optimizer", optimizer,
                     "optim %s is simulated as adamw_torch, which holds 8 bytes a parameter",

@@ -56,25 +56,32 @@ zs_reader_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step
 
 bool
 zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind,
-                int64_t *ret_groups)
+                     int64_t *ret_groups)
 {
   typedef struct {
     int name, implementation;
     int64_t groups;
+    double momentum;
   } Optimizer;
-  static const char *const names[] = { "adamw", "adam", NULL };
+  static const char *const names[] = { "adamw", "adam", "sgd", "adafactor", "adamw_8bit",
+                                       "paged_adamw_8bit", "paged_adamw_32bit", NULL };
+  /* of TrainingArguments' `optim` beside these; AdamW's implementation is a key of its own */
+  static const int values[] = { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_SGD,
+                                ZS_OPTIMIZER_ADAFACTOR, ZS_OPTIMIZER_ADAMW_8BIT,
+                                ZS_OPTIMIZER_PAGED_ADAMW_8BIT, ZS_OPTIMIZER_PAGED_ADAMW_32BIT };
   static const char *const kinds[] = { "fused", "foreach", "for-loop", NULL };
   static const int kind_values[] = { ZS_OPTIMIZER_FUSED, ZS_OPTIMIZER_FOREACH,
                                      ZS_OPTIMIZER_FOR_LOOP };
   static const ZsField fields[] = {
-    { ZS_FIELD ("name", WORD, Optimizer, name), .words = names },
+    { ZS_FIELD ("name", WORD, Optimizer, name), .words = names, .word_values = values },
     { ZS_FIELD ("implementation", WORD, Optimizer, implementation), .words = kinds,
       .word_values = kind_values },
     { ZS_FIELD ("groups", INT, Optimizer, groups), .min = 1, .max = 2,
       .help = "parameter groups; the Trainer makes 2, with and without weight decay" },
+    { ZS_FIELD ("momentum", NUMBER, Optimizer, momentum), .high = 1, .help = "of SGD" },
   };
   const ZsVersions *versions = &reader->scenario->cluster.versions;
-  Optimizer value = { 0, OPTIMIZER_UNKNOWN, 0 };
+  Optimizer value = { ZS_OPTIMIZER_FUSED, OPTIMIZER_UNKNOWN, 0, 0 };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
 
   if (node != NULL
@@ -82,6 +89,16 @@ zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_
                           reader->errors))
     return false;
   zs_reader_record (reader, "training.optimizer.", fields, G_N_ELEMENTS (fields), given);
+  *ret_groups = value.groups;
+  if (value.name >= ZS_OPTIMIZER_ADAMW_8BIT)
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "bitsandbytes", given[0],
+                  "the states of bitsandbytes' optimizers are from its sources and were not measured; its "
+                  "times are those of a kernel that reads and writes as much");
+  if (value.name != ZS_OPTIMIZER_FUSED) {
+    *ret_kind = value.name == ZS_OPTIMIZER_SGD && value.momentum > 0 ? ZS_OPTIMIZER_SGD_MOMENTUM
+                                                                     : (ZsOptimizerKind)value.name;
+    return true;
+  }
   if (value.implementation == OPTIMIZER_UNKNOWN) {
     /* TrainingArguments: adamw_torch_fused from transformers 5 with torch 2.8, before adamw_torch,
      * whose default on a GPU is foreach (training_args.py; torch/optim/adamw.py) */
@@ -93,6 +110,5 @@ zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_
                        "transformers' TrainingArguments", "%s", fused ? "fused" : "foreach");
   }
   *ret_kind = (ZsOptimizerKind)value.implementation;
-  *ret_groups = value.groups;
   return true;
 }

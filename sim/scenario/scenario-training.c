@@ -435,8 +435,14 @@ zs_reader_training (ZsReader *reader)
                   " that %s was made for",
                   step->sequence, training->shape.max_position, training->shape.name);
   }
+  step->optimizer_groups = values.optimizer_groups == 2 ? 2 : 1;
   if (!ok)
     return false;
+  if (training->framework == ZS_FRAMEWORK_DEEPSPEED && step->optimizer > ZS_OPTIMIZER_FOR_LOOP) {
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "optimizer", given[OPTIMIZER],
+                  "under DeepSpeed only Adam's optimizers are simulated: AdamW is taken");
+    step->optimizer = ZS_OPTIMIZER_FUSED;
+  }
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     ok = read_deepspeed (reader, &values, given, training);
   else if (training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2)

@@ -477,6 +477,11 @@ test_training_from_more (ZsTraining *training, json_t *run)
   step->optimizer = strcmp (optimizer, "foreach") == 0    ? ZS_OPTIMIZER_FOREACH
                     : strcmp (optimizer, "for-loop") == 0 ? ZS_OPTIMIZER_FOR_LOOP
                                                           : ZS_OPTIMIZER_FUSED;
+  if (g_str_has_prefix (optimizer, "sgd"))
+    step->optimizer = strcmp (optimizer, "sgd") == 0 ? ZS_OPTIMIZER_SGD : ZS_OPTIMIZER_SGD_MOMENTUM;
+  else if (strcmp (optimizer, "adafactor") == 0)
+    step->optimizer = ZS_OPTIMIZER_ADAFACTOR;
+  step->optimizer_groups = json_is_object (json_object_get (run, "trainer")) ? 2 : (int) integer (run, "groups");
   training->fsdp.optimizer = step->optimizer;
   set_more_fsdp (training, json_object_get (run, "fsdp"));
   training->ddp.find_unused_parameters = is_true (json_object_get (run, "ddp"), "find_unused_parameters");
