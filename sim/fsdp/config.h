@@ -14,6 +14,7 @@ typedef struct {
   bool     reshard_after_forward;   /* FULL_SHARD; false: SHARD_GRAD_OP */
   bool     keep_root;               /* FSDP2 without a word about resharding: the root stays gathered
                                        after forward (fully_shard ()'s own default, from 2.8 on) */
+  bool     wrap_embedding;          /* FSDP2: the embedding is a unit of its own, if it is not tied */
   bool     hybrid;                  /* shard in the node, replicate across */
   ZsDtype  parameter_dtype;         /* of the shards: fp32 master, or the model's own */
   ZsDtype  compute_dtype;           /* mixed precision param_dtype */

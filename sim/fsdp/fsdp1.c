@@ -369,7 +369,8 @@ post_backward (Fsdp1 *fsdp, int32_t index)
   fsdp->flats[index].whole = waits ? gradient : ZS_NO_TENSOR;
   if (!waits || units->config.reshard_after_forward)   /* _should_free_in_backward () */
     reshard (fsdp, index);
-  if (units->config.prefetch_after && index > 0)
+  /* the root is the last to come here, and the layer before it has had its turn */
+  if (units->config.prefetch_after && index > 0 && index != root_of (fsdp))
     unshard (fsdp, index - 1);
   if (!waits)
     reduce (fsdp, index, gradient);
@@ -586,7 +587,8 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .ends_inside_backward = true, .gradient = gradient, .step = step, .save = save,
+    .ends_inside_backward = true, .layer_trains_as_one = true, .gradient = gradient, .step = step,
+    .save = save,
     .digest = fsdp1_digest,
     .free = free_fsdp1,
   };

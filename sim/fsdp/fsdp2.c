@@ -248,7 +248,7 @@ reshard (Fsdp2 *fsdp, int32_t index)
   UnitState *state = &fsdp->states[index];
 
   if (state->group_state == FORWARD
-      && (!units->config.reshard_after_forward || (unit->layer < 0 && units->config.keep_root)))
+      && (!units->config.reshard_after_forward || (unit->root && units->config.keep_root)))
     return;
   if (!state->full)
     return;

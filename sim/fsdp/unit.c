@@ -84,6 +84,27 @@ finish_unit (FsdpUnits *units, FsdpUnit *unit)
                              "fsdp.accumulate");
 }
 
+/* Is the embedding a unit, and which? */
+static int32_t
+embedding_unit (const FsdpUnits *units)
+{
+  return units->n_units > units->model->shape.n_layers + 1 ? units->n_units - 2 : -1;
+}
+
+/* The unit of the decoder layers, the embedding or the root that MODULE is below. */
+static int32_t
+unit_below (const FsdpUnits *units, int32_t module)
+{
+  const ZsModule *modules = units->model->modules;
+
+  if (modules[module].layer >= 0)
+    return modules[module].layer;
+  for (int32_t m = module; m >= 0 && embedding_unit (units) >= 0; m = modules[m].parent)
+    if (modules[m].kind == ZS_MODULE_EMBEDDING)
+      return embedding_unit (units);
+  return units->n_units - 1;
+}
+
 /* Parameters of UNIT: those below its module that no other unit has, in the order of modules (). */
 static void
 fill_unit (FsdpUnits *units, FsdpUnit *unit, int32_t *next)
@@ -94,7 +115,7 @@ fill_unit (FsdpUnits *units, FsdpUnit *unit, int32_t *next)
   for (int32_t i = 0; i < model->n_parameters; i++) {
     const ZsParameter *parameter = &model->parameters[i];
 
-    if (model->modules[parameter->module].layer != unit->layer)
+    if (unit_below (units, parameter->module) != unit - units->units)
       continue;
     /* rows are dealt out: ceil (rows / ranks) to each, the last ones may get fewer or none */
     int64_t rows = divide_up (parameter->rows, units->ranks);
@@ -156,22 +177,26 @@ fsdp_units_init (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *con
     .reduce_bytes = zs_dtype_bytes (config->reduce_dtype),
     .casts = config->parameter_dtype != config->compute_dtype,
     .parameters = g_new (FsdpParameter, (gsize) model->n_parameters),
-    .units = g_new0 (FsdpUnit, (gsize) n_layers + 1), .n_units = (int32_t) n_layers + 1,
+    .units = g_new0 (FsdpUnit, (gsize) n_layers + 2), .n_units = (int32_t) n_layers + 1,
     .unit_of_module = g_new (int32_t, (gsize) model->n_modules),
     .slot_of_parameter = g_new (int32_t, (gsize) model->n_parameters),
   };
   units->rank = rank % units->ranks;
   units->replicas = config->world / units->ranks;
+  if (config->version == 2 && config->wrap_embedding && !model->shape.tied_embeddings)
+    units->n_units++;
   for (int32_t i = 0; i < model->n_modules; i++) {
     const ZsModule *module = &model->modules[i];
 
-    units->unit_of_module[i] = module->kind == ZS_MODULE_LAYER ? module->layer
-                               : module->kind == ZS_MODULE_TOP ? (int32_t) n_layers : -1;
+    units->unit_of_module[i] = module->kind == ZS_MODULE_LAYER       ? module->layer
+                               : module->kind == ZS_MODULE_TOP       ? units->n_units - 1
+                               : module->kind == ZS_MODULE_EMBEDDING ? embedding_unit (units) : -1;
     if (units->unit_of_module[i] >= 0)
       units->units[units->unit_of_module[i]].module = i;
   }
   for (int32_t i = 0; i < units->n_units; i++) {
     units->units[i].layer = i < n_layers ? i : -1;
+    units->units[i].root = i == units->n_units - 1;
     fill_unit (units, &units->units[i], &next);
   }
   if (config->cpu_offload)

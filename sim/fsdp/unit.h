@@ -1,4 +1,4 @@
-/* unit.h: the units that FSDP gathers and reduces as one: a decoder layer, or the root.
+/* unit.h: the units that FSDP gathers and reduces as one: a decoder layer, the embedding, or the root.
  * SPDX-License-Identifier: MIT
  *
  * Private to sim/fsdp.  Words: a parameter is "full" when gathered ("unsharded" in PyTorch), and a
@@ -28,7 +28,8 @@ typedef struct {
 } FsdpParameter;
 
 typedef struct {
-  int32_t  module, layer;       /* layer -1: the root */
+  int32_t  module, layer;       /* layer -1: the root or the embedding */
+  bool     root;
   int32_t  first, n;            /* its parameters, in the order of modules () */
   uint32_t label_gather, label_reduce;
   int64_t  shard_elements;      /* padded sums */
@@ -49,7 +50,7 @@ typedef struct {
   bool           casts;         /* parameters are gathered in another dtype than they are kept in */
 
   FsdpParameter *parameters;
-  FsdpUnit      *units;         /* layers in order, then the root */
+  FsdpUnit      *units;         /* layers in order, the embedding if it is one, then the root */
   int32_t        n_units;
   int32_t       *unit_of_module;      /* -1: none begins there */
   int32_t       *slot_of_parameter;   /* model index to index in `parameters` */

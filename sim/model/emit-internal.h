@@ -127,6 +127,7 @@ struct ZsEmitter {
   ZsLayer     *layers;
   int32_t      top, inner, embedding, final_norm, rotary, head_module;
   bool         embedding_trains, inputs_require_grad, final_grad;
+  bool         layers_train;   /* gradients of the layers' own weights are made */
   uint32_t     label_embedding, label_rotary, label_mask, label_final_norm, label_head, label_loss,
     label_inputs, label_root;
 

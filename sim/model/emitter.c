@@ -184,7 +184,7 @@ add_modules (ZsEmitter *e)
 static bool
 flow (ZsEmitter *e, ZsLayer *layer, bool x_grad)
 {
-  bool trains = e->shape.lora.rank == 0;
+  bool trains = e->layers_train;
   bool learns[ZS_N_LAYER_LINEARS];
 
   for (int i = 0; i < ZS_N_LAYER_LINEARS; i++)
@@ -250,6 +250,7 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   e->plan = plan;
   e->shape = *shape;
   e->casts = g_array_new (FALSE, FALSE, sizeof (ZsTensor));
+  e->layers_train = shape->lora.rank == 0 || (hooks->layer_trains_as_one && !shape->lora.base_4bit);
   add_sizes (e);
   zs_emitter_add_kernels (e);
   add_layers (e);

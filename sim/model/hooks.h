@@ -42,6 +42,10 @@ typedef struct {
    * linear)?  Then no reference is taken for it. */
   bool linear_saves_no_weight;
 
+  /* Are the weights of a decoder layer views of one flat parameter (FSDP1)?  Then autograd makes the
+   * gradients of all of them if one trains. */
+  bool layer_trains_as_one;
+
   /* Is the gradient of the logits, as of each output of the model, multiplied by a factor (hooks on the
    * outputs)?  One more tensor and kernel of their size. */
   bool scales_output_gradients;

@@ -153,7 +153,7 @@ add_linear (ZsEmitter *e, int which, ZsWhat what, const char *name, int64_t in, 
   kind->out_bytes = t * out * a;
   kind->weight_bytes = in * out * a;
   kind->bias = bias;
-  kind->trainable = !adapts || (which == ZS_HEAD && e->shape.lora.saves_head);
+  kind->trainable = which == ZS_HEAD ? !adapts || e->shape.lora.saves_head : e->layers_train;
   kind->adapted = adapts && (e->shape.lora.targets & target) != 0;
   kind->quantized = adapts && e->shape.lora.base_4bit && which != ZS_HEAD;
   kind->full_weight_bytes = in * out * a;

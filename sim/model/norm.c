@@ -9,12 +9,19 @@
 
 #include "sim/model/emit-internal.h"
 
+static bool
+weight_trains (const ZsEmitter *e, int32_t module)
+{
+  const ZsModule *norm = &e->model->modules[module];
+
+  return e->model->parameters[norm->first_parameter].trainable || (norm->layer >= 0 && e->layers_train);
+}
+
 ZsTensor
 zs_norm_forward (ZsEmitter *e, const ZsNormKind *kind, ZsTensor x, int32_t module, bool x_grad,
                  ZsNormSaved *saved)
 {
-  const ZsModel *model = e->model;
-  bool trains = model->parameters[model->modules[module].first_parameter].trainable;
+  bool trains = weight_trains (e, module);
   ZsTensor x32, normal;
 
   zs_enter (e, module);
@@ -157,7 +164,7 @@ zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int
 {
   const ZsModel *model = e->model;
   int32_t parameter = model->modules[module].first_parameter;
-  bool trains = model->parameters[parameter].trainable;
+  bool trains = weight_trains (e, module);
   ZsTensor to_x = ZS_NO_TENSOR, product = ZS_NO_TENSOR, dw = ZS_NO_TENSOR;
 
   zs_enter_back (e, module);

@@ -157,7 +157,7 @@ bool
 zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
-    bool no_sync, reshard, reshard_root, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
+    bool no_sync, reshard, reshard_root, wrap_embedding, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
       state_dict_offload;
     int storage, compute, reduce, prefetch;
   } Fsdp;
@@ -178,6 +178,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     { ZS_FIELD ("limit_all_gathers", BOOL, Fsdp, limit_all_gathers) },
     { ZS_FIELD ("reshard_root", BOOL, Fsdp, reshard_root),
       .help = "FSDP2: false where fully_shard () is told nothing about resharding" },
+    { ZS_FIELD ("wrap_embedding", BOOL, Fsdp, wrap_embedding),
+      .help = "FSDP2: the embedding is a unit of its own, as in recent accelerate" },
     { ZS_FIELD ("no_sync", BOOL, Fsdp, no_sync),
       .help = "whole gradients wait for the last micro-step, as in Trainer and accelerate" },
     { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
@@ -227,6 +229,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     .gradient_accumulation = training->gradient_accumulation,
     .reshard_after_forward = value.reshard,
     .keep_root = !value.reshard_root,
+    .wrap_embedding = value.wrap_embedding,
     .hybrid = value.hybrid,
     .parameter_dtype = (ZsDtype)value.storage,
     .compute_dtype = (ZsDtype)value.compute,

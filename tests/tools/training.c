@@ -427,6 +427,7 @@ set_more_fsdp (ZsTraining *training, json_t *object)
   fsdp->keep_root = fsdp->version == 2 && json_object_get (object, "reshard") == NULL;
   fsdp->cpu_offload = is_true (object, "offload");
   fsdp->no_sync = is_true (object, "no_sync");
+  fsdp->wrap_embedding = is_true (object, "embed");
   if (*string (object, "prefetch") != '\0') {
     fsdp->backward_prefetch = strcmp (string (object, "prefetch"), "PRE") == 0;
     fsdp->prefetch_after = strcmp (string (object, "prefetch"), "POST") == 0;
