@@ -89,12 +89,29 @@ takes_part (const Script *script, int64_t rank)
   return script->copies == NULL || (rank < 64 && (script->copies->gpus >> rank & 1) != 0);
 }
 
+/* Everything waits for one long kernel, so that the host has issued all of it before the first turn. */
+static void
+issue_gate (ZsPlan *plan)
+{
+  static const uint8_t streams[] = { ZS_STREAM_COMPUTE, ZS_STREAM_REDUCE, ZS_STREAM_COPY, ZS_STREAM_OTHER };
+  ZsKernel kernel = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_NO_GRAD, .element_bytes = 2,
+                      .n = INT64_C (50000000000), .bytes = INT64_C (200000000000), .name = "gate" };
+  ZsEvent open = zs_plan_event_new (plan);
+
+  zs_plan_set_stream (plan, ZS_STREAM_ALL_GATHER);
+  zs_plan_launch (plan, zs_plan_kernel (plan, &kernel));
+  zs_plan_event_record (plan, open, ZS_STREAM_ALL_GATHER);
+  for (size_t s = 0; s < G_N_ELEMENTS (streams); s++)
+    zs_plan_stream_wait_event (plan, streams[s], open);
+}
+
 static ZsPlan *
 make_plan (const Script *script, int64_t rank)
 {
   ZsPlan *plan = zs_plan_new ();
 
   zs_plan_phase (plan, ZS_PHASE_FORWARD, 1, 0, true);
+  issue_gate (plan);
   if (script->copies != NULL && takes_part (script, rank)) {
     issue_copies (script, plan);
   } else if (script->row != NULL) {
