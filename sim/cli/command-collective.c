@@ -229,6 +229,18 @@ print_rows (const ZsCollectiveRow *rows, int n_rows, const Against *against)
     printf ("# median error below 1 MiB: %.1f %% (%d rows)\n", small * 100, n_small);
 }
 
+/* What of the cluster is passed over or may hurt. */
+static void
+print_notes (const ZsScenario *scenario)
+{
+  for (int i = 0; i < zs_notes_count (scenario->notes); i++) {
+    const ZsNote *note = zs_notes_get (scenario->notes, i);
+
+    if (note->severity != ZS_NOTE_INFO)
+      fprintf (stderr, "%s%s%s\n", note->where, note->where[0] != '\0' ? ": " : "", note->text);
+  }
+}
+
 /* The cluster from --cluster, or from --gpus, --fabric ... */
 static ZsScenario *
 load_cluster (const ZsOptions *options, ZsCatalogue *catalogue)
@@ -314,6 +326,8 @@ zs_command_collective (const ZsOptions *options, char **arguments)
   g_autofree ZsCollectiveRow *rows = g_new0 (ZsCollectiveRow, sizes->len);
 
   zs_collective_rows (comm, kind, (const int64_t *) sizes->data, (int) sizes->len, rows);
+  if (!options->quiet)
+    print_notes (scenario);
   if (options->json) {
     print_json (kind, (int64_t) scenario->cluster.gpus_per_node * scenario->cluster.n_nodes, rows,
                 (int) sizes->len, &against);

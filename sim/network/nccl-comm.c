@@ -114,6 +114,28 @@ mend_fallback (const ZsComm *comm, ZsNcclGraph *graph)
   graph->rate_intra = graph->rate_inter = rate < 1e9 ? rate : 1;
 }
 
+/* As zs_nccl_tune.  Where NCCL_ALGO and NCCL_PROTO leave nothing that serves this collective NCCL refuses it or takes what it
+ * has; here it is as if they were not set. */
+static void
+tune (const ZsNcclTuneInput *input, ZsCollectiveKind kind, ZsNcclTuning *tuning)
+{
+  zs_nccl_tune (input, kind, tuning);
+  for (int a = 0; a < ZS_N_ALGORITHMS; a++)
+    for (int p = 0; p < ZS_N_PROTOCOLS; p++)
+      if (tuning->rate[a][p] > 0)
+        return;
+  ZsNcclEnvironment open = *input->environment;
+  ZsNcclTuneInput free_input = *input;
+
+  for (int a = 0; a < ZS_N_ALGORITHMS; a++)
+    open.algorithms[a] = true;
+  for (int p = 0; p < ZS_N_PROTOCOLS; p++)
+    open.protocols[p] = true;
+  open.protocols_set = false;
+  free_input.environment = &open;
+  zs_nccl_tune (&free_input, kind, tuning);
+}
+
 ZsComm *
 zs_comm_new (const ZsTopology *topology, const int64_t *ranks, int n_ranks, const ZsNcclConfig *config,
              GError **error)
@@ -184,8 +206,8 @@ zs_comm_new (const ZsTopology *topology, const int64_t *ranks, int n_ranks, cons
   comm->timing_input.ring = &comm->timing_ring;
   comm->timing_input.tree = &comm->timing_tree;
   for (int kind = 0; kind < ZS_N_COLLECTIVES; kind++) {
-    zs_nccl_tune (&comm->input, (ZsCollectiveKind) kind, &comm->tuning[kind]);
-    zs_nccl_tune (&comm->timing_input, (ZsCollectiveKind) kind, &comm->timing[kind]);
+    tune (&comm->input, (ZsCollectiveKind) kind, &comm->tuning[kind]);
+    tune (&comm->timing_input, (ZsCollectiveKind) kind, &comm->timing[kind]);
   }
   comm->class = zs_nccl_class (comm);
   for (int l = 0; l < topology->n_links; l++)
@@ -300,14 +322,12 @@ zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoi
   }
   double model = -1;
 
-  if (!zs_nccl_choose (&comm->input, &comm->tuning[kind], kind, bytes, &choice.algorithm, &choice.protocol, &model)) {
-    /* NCCL_ALGO left nothing that serves this collective: NCCL refuses; the ring is what people mean */
-    choice.algorithm = ZS_ALGORITHM_RING;
-    choice.protocol = ZS_PROTOCOL_SIMPLE;
-  }
+  bool served = zs_nccl_choose (&comm->input, &comm->tuning[kind], kind, bytes, &choice.algorithm, &choice.protocol, &model);
+
+  g_assert (served);   /* tune() leaves no collective without one */
   ZsNcclTuning timing = comm->timing[kind];
 
-  if (timing.rate[choice.algorithm][choice.protocol] <= 0) {
+  if (timing.rate[choice.algorithm][choice.protocol] <= 0) {   /* the release whose tables are the times does not have it */
     timing.rate[choice.algorithm][choice.protocol] = comm->timing_ring.n_channels * comm->timing_ring.rate_intra * 0.5;
     timing.latency[choice.algorithm][choice.protocol] = 20;
   }

@@ -146,6 +146,15 @@ zs_nccl_environment (ZsVersion version, const char *const *environment, ZsNcclEn
       || !read_list (environment, "NCCL_ALGO", ALGORITHMS, read.algorithms, ZS_N_ALGORITHMS, &set, error)
       || !read_list (environment, "NCCL_PROTO", PROTOCOLS, read.protocols, ZS_N_PROTOCOLS, &read.protocols_set, error))
     return false;
+  bool any = false;
+
+  for (int a = 0; a < ZS_N_ALGORITHMS; a++)
+    any |= read.algorithms[a] && a != ZS_ALGORITHM_COLLNET_DIRECT && a != ZS_ALGORITHM_COLLNET_CHAIN;
+  if (!any) {
+    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "NCCL_ALGO: CollNetDirect and CollNetChain need switches that reduce (SHARP), which "
+                 "are not simulated; name Ring, Tree, NVLS, NVLSTree or PAT, or leave it out");
+    return false;
+  }
   read.p2p_disable = p2p != 0;
   read.ignore_disabled_p2p = ignore != 0;
   read.shm_disable = shm != 0;

@@ -194,7 +194,7 @@ the_environment_counts (void)
   g_autoptr (ZsTopology) box = fixture_topology ("h100-sxm5-80gb", 8, "nvswitch", ZS_CPU_INTEL, -1);
   g_autoptr (ZsComm) plain = comm_of (linked, NULL);
   g_autoptr (ZsComm) disabled = comm_of (linked, "NCCL_P2P_DISABLE=1");
-  g_autoptr (ZsComm) tree = comm_of (box, "NCCL_ALGO=Tree"), ring = comm_of (box, "NCCL_NVLS_ENABLE=0");
+  g_autoptr (ZsComm) plain_box = comm_of (box, NULL), tree = comm_of (box, "NCCL_ALGO=Tree"), ring = comm_of (box, "NCCL_NVLS_ENABLE=0");
   g_autoptr (ZsComm) simple = comm_of (box, "NCCL_PROTO=^LL,LL128"), few = comm_of (linked, "NCCL_MAX_NCHANNELS=1");
   ZsChoice a, b;
 
@@ -212,7 +212,13 @@ the_environment_counts (void)
   zs_comm_choose (simple, ZS_COLLECTIVE_ALL_GATHER, 1024, &a);
   CU_ASSERT_EQUAL (a.protocol, ZS_PROTOCOL_SIMPLE);
 
-  static const char *const WRONG[] = { "NCCL_ALGO=Rnig", "NCCL_PROTO=LL129", "NCCL_P2P_LEVEL=SOC", "NCCL_MAX_NCHANNELS=many" };
+  /* what leaves nothing for a collective counts as not said: a tree gathers nothing */
+  zs_comm_choose (tree, ZS_COLLECTIVE_ALL_GATHER, 1 << 28, &a);
+  zs_comm_choose (plain_box, ZS_COLLECTIVE_ALL_GATHER, 1 << 28, &b);
+  CU_ASSERT_TRUE (a.algorithm == b.algorithm && a.protocol == b.protocol && a.transfer == b.transfer && a.latency == b.latency);
+
+  static const char *const WRONG[] = { "NCCL_ALGO=Rnig", "NCCL_PROTO=LL129", "NCCL_P2P_LEVEL=SOC", "NCCL_MAX_NCHANNELS=many",
+                                       "NCCL_ALGO=CollNetChain", "NCCL_ALGO=CollnetDirect,CollnetChain" };
 
   for (size_t i = 0; i < G_N_ELEMENTS (WRONG); i++) {
     const char *environment[] = { WRONG[i], NULL };
