@@ -303,10 +303,8 @@ after_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
   guint place = fsdp->post_forward_order->len;
 
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
-  reshard (fsdp, index);
-  /* A recomputation in backward is not recorded: peaks of a run with reentrant checkpointing on one
-   * H200 are met so, and exceeded by a layer's gather each if it is. */
-  if (!recompute) {
+  if (!recompute) {   /* is_bw () */
+    reshard (fsdp, index);
     g_array_append_val (fsdp->post_forward_order, index);
     g_array_append_val (state->post_forward, place);
   }

@@ -29,7 +29,7 @@ grouped (const ZsEmitter *e)
 static bool
 repeats (const ZsEmitter *e)
 {
-  return grouped (e) && (e->shape.attention_mask
+  return grouped (e) && (zs_masks (e)
                          || !zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_NATIVE_GQA));
 }
 
@@ -147,7 +147,7 @@ zs_sdpa_math_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
   ZsTensor k32 = widen (e, key, kv, e->k.k_cast), v32 = widen (e, value, kv, e->k.k_cast);
   ZsTensor query = zs_activation (e, wide_q (e));
   zs_run (e, e->k.repeat);
-  ZsTensor causal = e->shape.attention_mask ? ZS_NO_TENSOR : causal_mask (e);
+  ZsTensor causal = zs_masks (e) ? ZS_NO_TENSOR : causal_mask (e);
   ZsTensor k_all = before ? zs_plan_ref (e->plan, k32) : repeat (e, k32, wide_q (e));
   ZsTensor v_all = before ? zs_plan_ref (e->plan, v32) : repeat (e, v32, wide_q (e));
   ZsTensor k_scaled = zs_activation (e, wide_q (e));

@@ -33,7 +33,7 @@ static bool
 repeats (const ZsEmitter *e)
 {
   return e->model->shape.n_kv_heads != e->model->shape.n_heads
-         && (e->shape.attention_mask || e->shape.attention == ZS_ATTENTION_EFFICIENT
+         && (zs_masks (e) || e->shape.attention == ZS_ATTENTION_EFFICIENT
              || !zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_NATIVE_GQA));
 }
 

@@ -170,6 +170,23 @@ zs_caches (const ZsEmitter *e)
   return e->shape.use_cache && e->shape.checkpoint_every == 0;
 }
 
+/* Is the window shorter than the sequence? */
+static inline bool
+zs_windowed (const ZsEmitter *e)
+{
+  return e->model->shape.sliding_window > 0 && e->sequence > e->model->shape.sliding_window;
+}
+
+/* Does attention get a [batch, 1, sequence, sequence] mask?  flash-attn takes lengths and a window. */
+static inline bool
+zs_masks (const ZsEmitter *e)
+{
+  if (e->shape.attention == ZS_ATTENTION_EAGER)
+    return true;
+  return e->shape.attention != ZS_ATTENTION_FLASH
+         && (e->shape.attention_mask || e->shape.packed || zs_windowed (e));
+}
+
 static inline ZsTensor
 zs_new (ZsEmitter *e, int64_t bytes, ZsCategory category)
 {

@@ -31,8 +31,9 @@ positions (ZsEmitter *e)
 }
 
 /* find_packed_sequence_indices: differences of the positions, their running sum, and a question that
- * the host waits for. */
-static void
+ * the host waits for.  The sum is the number of the sample of each token; it is returned if there are
+ * several. */
+static ZsTensor
 look_for_packing (ZsEmitter *e)
 {
   int64_t tokens = e->tokens;
@@ -54,7 +55,10 @@ look_for_packing (ZsEmitter *e)
   zs_drop (e, all);
   zs_drop (e, first);
   zs_drop (e, difference);
+  if (e->shape.packed)
+    return sum;
   zs_drop (e, sum);
+  return ZS_NO_TENSOR;
 }
 
 /* mask.all (): may the mask be left out? */
@@ -70,6 +74,29 @@ ask_mask (ZsEmitter *e)
   zs_drop (e, c);
 }
 
+/* *RESULT and a new condition of BYTES, which is made here, become one. */
+static void
+narrow (ZsEmitter *e, ZsTensor *result, ZsTensor condition, int64_t bytes)
+{
+  ZsTensor both = zs_new (e, bytes, ZS_CATEGORY_INPUT);
+
+  zs_run (e, e->k.tiny);
+  zs_drop (e, condition);
+  zs_drop (e, *result);
+  *result = both;
+}
+
+/* One value per token of what TOKENS hold, by an index that is computed. */
+static ZsTensor
+pick (ZsEmitter *e, int64_t bytes)
+{
+  ZsTensor index = small (e, e->tokens * INTEGER), picked = small (e, bytes);
+
+  zs_drop (e, index);
+  return picked;
+}
+
+/* Which token may look at which. */
 static ZsTensor
 boolean_mask (ZsEmitter *e, bool padded)
 {
@@ -77,20 +104,33 @@ boolean_mask (ZsEmitter *e, bool padded)
   ZsTensor batch = small (e, e->batch * INTEGER), head = small (e, INTEGER);
   ZsTensor rows = positions (e), columns = positions (e), result;
 
-  if (!padded) {
+  if (!padded && !e->shape.packed && !zs_windowed (e)) {
     result = small (e, square);
   } else {
-    ZsTensor one = small (e, 1), causal = small (e, square), both = small (e, square);
-    zs_drop (e, causal);
-    zs_drop (e, one);
-    ZsTensor index = small (e, e->tokens * INTEGER), other = small (e, e->tokens * INTEGER);
-    ZsTensor picked = small (e, e->tokens);
-    zs_drop (e, other);
-    zs_drop (e, index);
-    result = zs_new (e, e->batch * square, ZS_CATEGORY_INPUT);
-    zs_run (e, e->k.tiny);
-    zs_drop (e, picked);
-    zs_drop (e, both);
+    result = small (e, 1);
+    if (zs_windowed (e)) {
+      ZsTensor edge = small (e, e->sequence * INTEGER), inside = small (e, square);
+
+      zs_drop (e, edge);
+      narrow (e, &result, inside, square);
+    }
+    narrow (e, &result, small (e, square), square);   /* causal */
+    if (e->shape.packed) {
+      ZsTensor of_row = pick (e, e->tokens * INTEGER), of_column = pick (e, e->tokens * INTEGER);
+      ZsTensor same = small (e, e->batch * square);
+
+      zs_drop (e, of_row);
+      zs_drop (e, of_column);
+      narrow (e, &result, same, e->batch * square);
+    }
+    if (padded) {
+      ZsTensor index = small (e, e->tokens * INTEGER), other = small (e, e->tokens * INTEGER);
+      ZsTensor picked = small (e, e->tokens);
+
+      zs_drop (e, other);
+      zs_drop (e, index);
+      narrow (e, &result, picked, e->batch * square);
+    }
   }
   zs_drop (e, batch);
   zs_drop (e, head);
@@ -105,25 +145,22 @@ zs_mask_forward (ZsEmitter *e)
 {
   bool eager = e->shape.attention == ZS_ATTENTION_EAGER, ones = e->shape.mask_of_ones && !eager;
   bool padded = e->shape.attention_mask || (e->shape.mask_of_ones && eager);
-  ZsTensor given = ZS_NO_TENSOR;
+  ZsTensor given = ZS_NO_TENSOR, samples = ZS_NO_TENSOR;
 
   zs_plan_set_label (e->plan, e->label_mask);
   e->position_ids = positions (e);
   if (padded || ones)
     given = small (e, e->tokens);
   else if (!zs_caches (e) && zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_LOOKS_FOR_PACKING))
-    look_for_packing (e);
+    samples = look_for_packing (e);
   if (padded && !eager) {
     ask_mask (e);
     ask_mask (e);
   }
   if (ones)
     ask_mask (e);
-  if (!padded && !eager) {
-    zs_drop (e, given);
-    return;
-  }
-  e->mask = boolean_mask (e, padded);
+  if (zs_masks (e))
+    e->mask = boolean_mask (e, padded);
   if (eager) {   /* additive, in the model's dtype */
     ZsTensor zero = small (e, e->stream), lowest = small (e, e->stream);
     ZsTensor mask = zs_new (e, e->tokens * e->sequence * e->stream, ZS_CATEGORY_INPUT);
@@ -134,5 +171,6 @@ zs_mask_forward (ZsEmitter *e)
     zs_drop (e, e->mask);
     e->mask = mask;
   }
+  zs_drop (e, samples);
   zs_drop (e, given);
 }

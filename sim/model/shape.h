@@ -17,6 +17,7 @@ typedef struct {
   bool    qk_norm;       /* Qwen3: RMSNorm over head_dim on q and k */
   bool    attention_bias_all;  /* attention_bias: q, k, v and o */
   bool    mlp_bias;
+  int64_t sliding_window;   /* tokens that attention looks back at; 0: all */
 } ZsModelShape;
 
 typedef enum { ZS_DTYPE_BF16, ZS_DTYPE_FP16, ZS_DTYPE_FP32, ZS_N_DTYPES } ZsDtype;
@@ -62,6 +63,7 @@ typedef struct {
   bool         attention_mask;      /* a padding mask is given */
   bool         mask_of_ones;        /* a mask is given that hides nothing: sdpa and flash leave it out
                                        after a look at it */
+  bool         packed;              /* sequences of several samples, told by their positions */
   bool         use_cache;           /* the model fills a cache of keys and values, as configurations
                                        ask for by default; never with checkpointing */
   int64_t      checkpoint_every;    /* 0: no checkpointing; 1: every layer; k: every k-th layer */

@@ -199,9 +199,8 @@ note_unmodelled (const ZsNode *root, const Values *values, const Architecture *a
   if (values->sliding_window > 0
       && (values->use_sliding_window || architecture->family == FAMILY_MISTRAL))
     zs_notes_add (notes, ZS_NOTE_INFO, "sliding-window", zs_node_get (root, "sliding_window"),
-                  "the sliding window of %" G_GINT64_FORMAT
-                  " tokens is simulated as full attention; "
-                  "for sequences that are not longer there is no difference",
+                  "longer sequences than the sliding window of %" G_GINT64_FORMAT
+                  " tokens get a mask; the time of attention is that of the whole sequence",
                   values->sliding_window);
 }
 
@@ -300,6 +299,8 @@ zs_hf_config_read (const ZsNode *root, const char *name, ZsHfConfig *ret_config,
              own_name != NULL && own_name->kind == ZS_NODE_SCALAR ? own_name->text : name,
              sizeof shape->name);
   config.sliding_window = values.sliding_window;
+  if (values.use_sliding_window || architecture->family == FAMILY_MISTRAL)
+    shape->sliding_window = values.sliding_window;
   config.n_parameters = zs_shape_parameters (shape);
   note_unmodelled (root, &values, architecture, notes);
   *ret_config = config;

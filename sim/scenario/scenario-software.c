@@ -30,7 +30,7 @@ zs_nccl_of_torch (ZsVersion torch)
 }
 
 /* scaled_dot_product_attention (ATen, sdp_utils.cpp): measured with torch 2.11 on sm90: cuDNN for
- * is_causal without a mask; elsewhere flash, with a mask tensor the memory-efficient kernel, math
+ * is_causal and for a mask; elsewhere flash, with a mask tensor the memory-efficient kernel, math
  * as the last resort.  cuDNN is a back end since 2.5; between 2.5.1 and 2.11 some releases took it
  * only on demand, which changes times and no bytes. Flash needs sm80 and 16 bits, and head_dim up
  * to 256. The memory-efficient kernel wants heads of whole 16 bytes and takes no key heads that are
@@ -43,7 +43,7 @@ zs_attention_of_sdpa (int compute_capability, ZsVersion torch, ZsDtype dtype, in
 
   if (torch < ZS_VERSION (2, 0, 0))
     return ZS_ATTENTION_MATH;
-  if (!mask && half && compute_capability >= 90 && compute_capability < 120 && head_dim <= 128
+  if (half && compute_capability >= 90 && compute_capability < 120 && head_dim <= 256
       && head_dim % 8 == 0 && torch >= ZS_VERSION (2, 5, 0))
     return ZS_ATTENTION_CUDNN;
   if (!mask && half && (compute_capability >= 80 || compute_capability == 0) && head_dim <= 256)

@@ -13,7 +13,7 @@ typedef struct {
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
-  bool fused_operators, reentrant, autocast, load_in_4bit, double_quant, zero_init, use_cache, keep_outputs, new_inputs,
+  bool fused_operators, reentrant, autocast, load_in_4bit, double_quant, zero_init, use_cache, packing, keep_outputs, new_inputs,
     synchronize, hugging_face, save;
   const char *alloc_conf;
 } Values;
@@ -24,7 +24,7 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
        SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP,
-       USE_CACHE, N_FIELDS };
+       USE_CACHE, PACKING, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -64,6 +64,8 @@ static const ZsField FIELDS[N_FIELDS] = {
   [ATTENTION_MASK] = { ZS_FIELD ("attention_mask", WORD, Values, attention_mask), .words = MASKS,
                        .word_values = MASK_VALUES,
                        .help = "padding: some tokens are hidden; ones: a mask is given that hides none" },
+  [PACKING] = { ZS_FIELD ("packing", BOOL, Values, packing),
+                .help = "samples are joined to sequences, and told apart by position_ids" },
   [USE_CACHE] = { ZS_FIELD ("use_cache", BOOL, Values, use_cache),
                   .help = "the model fills a cache of keys and values, which checkpointing forbids" },
   [CHECKPOINTING] = { ZS_FIELD ("checkpointing", NODE, Values, checkpointing),
@@ -241,7 +243,9 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
   const ZsScenario *scenario = reader->scenario;
   const ZsModelShape *shape = &scenario->model.shape;
   ZsDtype dtype = step->autocast ? ZS_DTYPE_BF16 : step->dtype;
-  bool grouped = shape->n_kv_heads != shape->n_heads && !step->attention_mask
+  bool window = shape->sliding_window > 0 && step->sequence > shape->sliding_window;
+  bool masked = step->attention_mask || step->packed || window;
+  bool grouped = shape->n_kv_heads != shape->n_heads && !masked
                  && zs_behaves (&step->versions, ZS_BEHAVIOUR_NATIVE_GQA);
   int kind = values->attention;
 
@@ -257,7 +261,7 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
           ? ZS_ATTENTION_FLASH
           : zs_attention_of_sdpa (scenario->cluster.gpu.compute_capability,
                                   step->versions.of[ZS_SOFTWARE_TORCH], dtype,
-                                  shape->head_dim, step->attention_mask, grouped);
+                                  shape->head_dim, masked, grouped);
   /* PyTorch's own flash kernel is FlashAttention-2 from 2.2 on; the flash-attn package's since 2023 */
   step->flash_1 = kind != ATTENTION_FLASH_2 && step->attention == ZS_ATTENTION_FLASH
                   && step->versions.of[ZS_SOFTWARE_TORCH] < ZS_VERSION (2, 2, 0);
@@ -376,6 +380,7 @@ zs_reader_training (ZsReader *reader)
     .attention_mask = values.attention_mask == MASK_PADDING,
     .mask_of_ones = values.attention_mask == MASK_ONES,
     .use_cache = values.use_cache,
+    .packed = values.packing,
     .keep_outputs = values.keep_outputs,
     .new_inputs = values.new_inputs,
     .fused_operators = values.fused_operators,

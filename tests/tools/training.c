@@ -385,6 +385,7 @@ set_more_model (ZsTraining *training, json_t *model)
     .n_kv_heads = integer (model, "num_key_value_heads"), .vocabulary = integer (model, "vocab_size"),
     .head_dim = integer (model, "head_dim"), .tied_embeddings = is_true (model, "tie_word_embeddings"),
     .qkv_bias = strcmp (type, "qwen2") == 0, .qk_norm = strcmp (type, "qwen3") == 0,
+    .sliding_window = integer (model, "sliding_window"),
     .attention_bias_all = is_true (model, "attention_bias"), .mlp_bias = is_true (model, "mlp_bias"),
   };
 }
@@ -466,6 +467,7 @@ test_training_from_more (ZsTraining *training, json_t *run)
   step->attention_mask = is_true (run, "mask");
   step->mask_of_ones = strcmp (string (run, "mask"), "ones") == 0;
   step->use_cache = is_true (run, "use_cache");
+  step->packed = strcmp (string (run, "positions"), "packed") == 0;
   if (json_is_object (json_object_get (run, "trainer"))) {   /* as Trainer has them where nothing is said */
     json_t *bf16 = json_object_get (json_object_get (run, "trainer"), "bf16");
 
