@@ -33,6 +33,7 @@ typedef struct {
   TrainingState state;         /* of the FSDPState: stays until the end of backward */
   TrainingState group_state;   /* of its parameter group */
   bool          full;          /* unsharded */
+  bool          promised;      /* the only rank: wait_for_unshard () has it to do */
   Held          gathered;      /* all_gather_result: issued, not yet waited for */
   GArray       *post_forward;  /* its places in the order below */
 } UnitState;
@@ -47,6 +48,7 @@ typedef struct {
   bool       boundary;             /* of gradient accumulation */
   int32_t    iter_forward_root;    /* -1: none is running */
   ZsEvent    last_reduce;
+  bool       alone;                /* one rank: copies in the place of collectives */
 } Fsdp2;
 
 /* ---- temporary tables of the multi-tensor copies ---- */
@@ -159,8 +161,12 @@ unshard (Fsdp2 *fsdp, int32_t index)
   UnitState *state = &fsdp->states[index];
   int64_t shard_bytes = unit->shard_elements * units->compute_bytes;
 
-  if (state->gathered.tensor != ZS_NO_TENSOR || state->full)
+  if (state->gathered.tensor != ZS_NO_TENSOR || state->promised || state->full)
     return;
+  if (fsdp->alone) {
+    state->promised = true;
+    return;
+  }
   uint32_t label = zs_plan_set_label (plan, unit->label_gather);
   uint8_t stream = zs_plan_set_stream (plan, COPY_IN);
   g_autofree ZsTensor *inputs = g_new (ZsTensor, (gsize) unit->n + 1);
@@ -207,6 +213,39 @@ copy_out (Fsdp2 *fsdp, int32_t index)
   zs_plan_unref (plan, table);
 }
 
+/* Of one rank: each shard is cast, and copied to where it would have been gathered; a cast one lives
+ * until the next has been made. */
+static void
+copy_shards (Fsdp2 *fsdp, int32_t index)
+{
+  FsdpUnits *units = &fsdp->units;
+  ZsPlan *plan = units->plan;
+  const FsdpUnit *unit = &units->units[index];
+  uint32_t label = zs_plan_set_label (plan, unit->label_gather);
+  ZsTensor before = ZS_NO_TENSOR;
+
+  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
+    FsdpParameter *parameter = &units->parameters[i];
+    int64_t bytes = parameter->shard_elements * units->compute_bytes;
+
+    if (units->casts) {
+      ZsTensor cast = zs_plan_alloc (plan, bytes, ZS_CATEGORY_BUCKETS);
+
+      zs_plan_launch (plan, fsdp_copy_kernel (units, ZS_KERNEL_CAST, parameter->shard_elements,
+                                              units->parameter_bytes + units->compute_bytes, "fsdp.cast"));
+      zs_plan_unref (plan, before);
+      before = cast;
+    }
+    parameter->full = zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED);
+    zs_plan_launch (plan, fsdp_copy_kernel (units, ZS_KERNEL_COPY, parameter->shard_elements,
+                                            2 * units->compute_bytes, "fsdp.copy_out"));
+  }
+  zs_plan_unref (plan, before);
+  fsdp->states[index].promised = false;
+  fsdp->states[index].full = true;
+  zs_plan_set_label (plan, label);
+}
+
 static void
 wait_for_unshard (Fsdp2 *fsdp, int32_t index)
 {
@@ -214,6 +253,10 @@ wait_for_unshard (Fsdp2 *fsdp, int32_t index)
   ZsPlan *plan = fsdp->units.plan;
   Held before = NOTHING;
 
+  if (state->promised) {
+    copy_shards (fsdp, index);
+    return;
+  }
   if (state->gathered.tensor == ZS_NO_TENSOR)
     return;
   uint32_t label = zs_plan_set_label (plan, fsdp->units.units[index].label_gather);
@@ -399,8 +442,9 @@ reduce (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n)
 
   zs_plan_launch (plan, unit->reduce_copy);
   zs_plan_unref (plan, table);
-  /* list.clear () drops from the end; a loop's variable keeps the last one a little longer. */
-  for (int i = n - 2; i >= 0; i--) {
+  /* list.clear () drops from the end; a loop's variable keeps the last one a little longer, but for one
+   * rank there is no such loop. */
+  for (int i = n - (fsdp->alone ? 1 : 2); i >= 0; i--) {
     zs_plan_unref (plan, units->parameters[with_gradient[i]].gradient);
     units->parameters[with_gradient[i]].gradient = ZS_NO_TENSOR;
   }
@@ -408,8 +452,12 @@ reduce (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n)
   uint8_t stream = zs_plan_set_stream (plan, REDUCE);
   ZsTensor output = zs_plan_alloc (plan, elements * units->reduce_bytes, ZS_CATEGORY_GRADIENTS);
 
-  fsdp_collective (units, ZS_COLLECTIVE_REDUCE_SCATTER, FSDP_SHARD_GROUP,
-                   elements * units->ranks * units->reduce_bytes, REDUCE);
+  if (fsdp->alone)
+    zs_plan_launch (plan, fsdp_copy_kernel (units, ZS_KERNEL_COPY, elements, 2 * units->reduce_bytes,
+                                            "fsdp.reduce copy"));
+  else
+    fsdp_collective (units, ZS_COLLECTIVE_REDUCE_SCATTER, FSDP_SHARD_GROUP,
+                     elements * units->ranks * units->reduce_bytes, REDUCE);
   fsdp->reduce_scatter_state = (Held) { input, record_event (fsdp, REDUCE) };
   uint8_t last_stream = REDUCE;
 
@@ -432,8 +480,10 @@ reduce (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n)
     zs_plan_event_free (plan, fsdp->last_reduce);
   fsdp->last_reduce = record_event (fsdp, last_stream);
   zs_plan_set_stream (plan, stream);
-  zs_plan_unref (plan, units->parameters[with_gradient[n - 1]].gradient);
-  units->parameters[with_gradient[n - 1]].gradient = ZS_NO_TENSOR;
+  if (!fsdp->alone) {
+    zs_plan_unref (plan, units->parameters[with_gradient[n - 1]].gradient);
+    units->parameters[with_gradient[n - 1]].gradient = ZS_NO_TENSOR;
+  }
   zs_plan_unref (plan, output);
 }
 
@@ -687,6 +737,8 @@ zs_fsdp2_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
   fsdp->all_gather_state = fsdp->reduce_scatter_state = NOTHING;
   fsdp->iter_forward_root = -1;
   fsdp->last_reduce = ZS_NO_EVENT;
+  fsdp->alone = fsdp->units.ranks == 1 && !config->cpu_offload
+                && zs_behaves (&config->versions, ZS_BEHAVIOUR_FSDP2_ALONE_COPIES);
   fsdp->hooks = (ZsHooks) {
     .self = fsdp, .load = load, .init = init, .before_forward_pass = before_forward_pass,
     .before_forward = before_forward,

@@ -23,6 +23,12 @@ kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t bytes, co
   return zs_plan_kernel (units->plan, &value);
 }
 
+uint32_t
+fsdp_copy_kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t each, const char *name)
+{
+  return kernel (units, kind, elements, elements * each, name);
+}
+
 /* Version 2 shards each parameter by rows. */
 static void
 add_sizes (FsdpUnits *units, FsdpUnit *unit)

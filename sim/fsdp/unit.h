@@ -67,6 +67,8 @@ void fsdp_units_clear (FsdpUnits *units);
 uint64_t fsdp_units_digest (const FsdpUnits *units);
 
 /* The model is built on the GPU in the parameters' dtype. */
+/* A copy or cast of ELEMENTS, EACH bytes of traffic for one. */
+uint32_t fsdp_copy_kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t each, const char *name);
 void fsdp_load (FsdpUnits *units);
 /* optimizer.step () of sharded parameters, with clip_grad_norm_ before; gradients stay. */
 void fsdp_step (FsdpUnits *units);

@@ -269,6 +269,29 @@ the_bytes_on_the_wire_are_those_of_the_formula (void)
   CU_ASSERT_EQUAL (fsdp_run_phase (hybrid, "s2m0_bwd")->collective_bytes, 4 * n + 4 * n / 4);
 }
 
+/* Over one rank nothing is sent but the norm's numbers, and no flat buffer is gathered. */
+static void
+one_rank_copies (void)
+{
+  FsdpCase test = small_case ();
+  int64_t layer = n_parameters (&test.model) - 2 * 1000 * 256 - 256;
+
+  test.config.world = test.config.node_ranks = 1;
+  test.config.versions.of[ZS_SOFTWARE_TORCH] = ZS_VERSION (2, 11, 0);
+  g_autoptr (FsdpRun) now = fsdp_run (&test);
+
+  CU_ASSERT_EQUAL (fsdp_run_phase (now, "s2m0_fwd")->n_collectives, 0);
+  CU_ASSERT_EQUAL (fsdp_run_phase (now, "s2m0_bwd")->n_collectives, 0);
+  test.config.versions.of[ZS_SOFTWARE_TORCH] = ZS_VERSION (2, 8, 0);
+  g_autoptr (FsdpRun) before = fsdp_run (&test);
+  int64_t more = fsdp_run_phase (before, "s2m0_fwd")->peak_allocated
+                 - fsdp_run_phase (now, "s2m0_fwd")->peak_allocated;
+
+  CU_ASSERT_EQUAL (fsdp_run_phase (before, "s2m0_fwd")->n_collectives, 4);
+  CU_ASSERT_TRUE (more > 0 && more <= 2 * 2 * layer / 3);
+  CU_ASSERT_EQUAL (fsdp_run_phase (before, "s2m0_step")->allocated, fsdp_run_phase (now, "s2m0_step")->allocated);
+}
+
 static void
 steps_end_where_they_began (void)
 {
@@ -389,6 +412,7 @@ main (void)
     { "measured peaks are met", measured_peaks_are_met },
     { "the bytes on the wire are those of the formula",
       the_bytes_on_the_wire_are_those_of_the_formula },
+    { "one rank copies", one_rank_copies },
     { "steps end where they began", steps_end_where_they_began },
     { "whole gradients wait under no_sync", whole_gradients_wait_under_no_sync },
     { "uneven rows are padded", uneven_rows_are_padded },

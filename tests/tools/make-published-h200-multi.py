@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write what tests/measure measured on several H200 as cases: tests/published/h200-multi.
+"""Write what tests/measure measured on H200 as cases: tests/published/h200-multi, or h200-one.
 
     python3 tests/tools/make-published-h200-multi.py rows.jsonl...     # new measurements: the CSV files, then the cases
+    python3 tests/tools/make-published-h200-multi.py --one rows.jsonl...   # those of one GPU alone
     python3 tests/tools/make-published-h200-multi.py                   # the cases from the CSV files
     python3 tests/tools/make-published-h200-multi.py --predict ./zerosim [--all] > predicted.csv
 
-from the top of the source tree.  Half of the rows, by the hash of their keys, may be calibrated to; `zerosim
-validate` sees the other half only (--predict --all: both)."""
+from the top of the source tree.  Half of the rows of several GPUs, by the hash of their keys, may be calibrated to;
+`zerosim validate` sees the other half only (--predict --all: both)."""
 import csv
 import json
 import os
@@ -20,7 +21,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "measure"))
 import rows as measured   # noqa: E402
 
-OUT = "tests/published/h200-multi"
+PUBLISHED = "tests/published"
 OPS = {"sendrecv": "send_recv"}
 STEP_PHASES = ("forward", "backward", "optimizer")
 
@@ -33,8 +34,8 @@ def cluster(ranks, environment):
     return lines + ["  environment: {%s}" % ", ".join('%s: "%s"' % pair for pair in sorted(words.items()))]
 
 
-def source(part):
-    return "  source: 4 H200 of one host, %s.csv" % part
+def source(part, ranks):
+    return "  source: %s, %s.csv" % ("one H200" if int(ranks) == 1 else "%s H200 of one host" % ranks, part)
 
 
 def environment_of(row):
@@ -69,7 +70,8 @@ def collectives(part):
             lines.append("    - {op: %s, bytes: %s B, time: %s us}"
                          % (OPS.get(row["op"], row["op"]), row["bytes"], row["us"]))
         bound = "forced" if some[0]["algorithm"] or int(some[0]["ctas"]) else "collectives"
-        yield bound, case, cluster(int(some[0]["ranks"]), environment_of(some[0])) + lines + [source("collective")]
+        yield bound, case, cluster(int(some[0]["ranks"]), environment_of(some[0])) + lines \
+            + [source("collective", some[0]["ranks"])]
 
 
 def beside(row):
@@ -93,7 +95,7 @@ def contention(part):
                          % (row["op"], row["bytes"], beside(row), float(row["us_with"]) / float(row["us_alone"]),
                             float(row["beside_us_with"]) / float(row["beside_us_alone"])))
         yield "contention", case, cluster(int(some[0]["ranks"]), environment_of(some[0])) + lines \
-            + [source("contention")]
+            + [source("contention", some[0]["ranks"])]
 
 
 def copies(part):
@@ -105,7 +107,7 @@ def copies(part):
             lines.append("    - {kind: %s, bytes: %s B, gpus: [%s], pinned: %s, time: %s us}"
                          % (row["kind"], row["bytes"], row["gpus"].replace("+", ", "),
                             "true" if row["memory"] == "pinned" else "false", row["us"]))
-        yield "copies", case, cluster(most, {}) + lines + [source("copy")]
+        yield "copies", case, cluster(most, {}) + lines + [source("copy", most)]
 
 
 def steps(part):
@@ -133,7 +135,8 @@ def steps(part):
                 "  steps: %d" % (3 if free else last), "measured:", "  outcome: fits", "  rank: 0"]
             if free:
                 if ("free", "all") in timed:
-                    yield "steps", case + "-free", lines + ["  step_time: %s ms" % timed["free", "all"], source("step")]
+                    yield "steps", case + "-free", lines + ["  step_time: %s ms" % timed["free", "all"],
+                                                               source("step", first["ranks"])]
                 continue
             whole = [row for step in numbered.values() for row in step]
             lines += ["  peak_allocated: %d B" % max(int(row["peak_allocated"]) for row in whole),
@@ -148,35 +151,44 @@ def steps(part):
                     lines.append("    - {step: %d, phase: %s, %stime: %s ms}"
                                  % (last, phase, "" if phase == "optimizer" else "micro_step: 0, ",
                                     timed["synchronised", phase]))
-            yield "steps", case, lines + [source("step")]
+            yield "steps", case, lines + [source("step", first["ranks"])]
 
 
 PARTS = {"collective": collectives, "contention": contention, "copy": copies, "step": steps}
 
 
-def write_cases(out, both):
-    """Each kind in a folder of its own, which is what `validate` calls a kind."""
+def write_cases(name, out, both):
+    """Of PUBLISHED/NAME: each kind in a folder of its own in OUT, which is what `validate` calls a kind."""
     n = 0
     for part, cases in PARTS.items():
-        path = os.path.join(OUT, part + ".csv")
+        path = os.path.join(PUBLISHED, name, part + ".csv")
         if not os.path.exists(path):
             continue
         with open(path, newline="") as file:
             some = [row for row in csv.DictReader(file) if both or row["half"] == "validate"]
-        for kind, name, lines in cases(some):
-            folder = os.path.join(out, "h200-multi-" + kind)
+        for kind, case, lines in cases(some):
+            folder = os.path.join(out, "%s-%s" % (name, kind))
             os.makedirs(folder, exist_ok=True)
-            with open(os.path.join(folder, re.sub(r"[^A-Za-z0-9_.-]", "_", name) + ".yaml"), "w") as file:
+            with open(os.path.join(folder, re.sub(r"[^A-Za-z0-9_.-]", "_", case) + ".yaml"), "w") as file:
                 file.write("\n".join(["# Written by tests/tools/make-published-h200-multi.py from %s.csv." % part,
-                                      "name: %s" % json.dumps(name)] + lines) + "\n")
+                                      "name: %s" % json.dumps(case)] + lines) + "\n")
             n += 1
     return n
+
+
+def renew(name):
+    """All cases of PUBLISHED/NAME anew; of one GPU there is nothing that is calibrated to."""
+    out = os.path.join(PUBLISHED, name)
+    for folder in os.listdir(out):
+        if folder.startswith(name + "-"):
+            shutil.rmtree(os.path.join(out, folder))
+    print("%s: %d cases" % (name, write_cases(name, out, name == "h200-one")))
 
 
 def predict(zerosim, both):
     """What ZEROSIM says of every row, as CSV."""
     with tempfile.TemporaryDirectory() as folder:
-        write_cases(folder, both)
+        write_cases("h200-multi", folder, both)
         done = subprocess.run([zerosim, "validate", folder, "--json", "--quiet", "--jobs", "2"],
                               stdout=subprocess.PIPE, check=False)
     data = json.loads(done.stdout)
@@ -193,16 +205,19 @@ def main():
     words = sys.argv[1:]
     if words and words[0] == "--predict":
         return predict(words[1], "--all" in words)
-    if words:
+    one = words[:1] == ["--one"]
+    if words[one:]:
+        out = os.path.join(PUBLISHED, "h200-one" if one else "h200-multi")
         parts = {}
-        for row in measured.read(words):
+        for row in measured.read(words[one:]):
             parts.setdefault(row["part"], []).append(row)
         for part, some in parts.items():
-            measured.write_csv(os.path.join(OUT, part + ".csv"), some)
-    for folder in os.listdir(OUT):
-        if folder.startswith("h200-multi-"):
-            shutil.rmtree(os.path.join(OUT, folder))
-    print("%d cases" % write_cases(OUT, False))
+            if one and part in ("collective", "contention"):   # of one rank: copies
+                some = [row for row in some if row["op"] in ("h2d", "d2h")]
+            if some:
+                measured.write_csv(os.path.join(out, part + ".csv"), some)
+    for name in ("h200-one", "h200-multi"):
+        renew(name)
     return 0
 
 
