@@ -81,7 +81,8 @@ finish_unit (FsdpUnits *units, FsdpUnit *unit)
   unit->copy_in = kernel (units, ZS_KERNEL_COPY, shard, shard * 2 * c, "fsdp.copy_in");
   unit->copy_out = kernel (units, ZS_KERNEL_COPY, shard * units->ranks,
                            shard * units->ranks * 2 * c, "fsdp.copy_out");
-  unit->reduce_copy = kernel (units, ZS_KERNEL_COPY, trained * units->ranks,
+  /* chunk_cat: from 16 bit to fp32 one element at a time (2.84 ps each on an H200), else a copy */
+  unit->reduce_copy = kernel (units, c < r ? ZS_KERNEL_CAST : ZS_KERNEL_COPY, trained * units->ranks,
                               trained * units->ranks * (c + r), "fsdp.chunk_cat");
   unit->reduce_cast = kernel (units, ZS_KERNEL_CAST, trained, trained * (r + p), "fsdp.reduce_cast");
   unit->accumulate_full = kernel (units, ZS_KERNEL_ELEMENTWISE, trained * units->ranks,
@@ -477,7 +478,9 @@ step_on_cpu (FsdpUnits *units)
   }
   if (units->shape.clip)
     zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
-  zs_plan_cpu_task (plan, ZS_CPU_ADAM_TORCH, elements);
+  /* torch's fused one is as fast as DeepSpeed's (0.77e9 elements per second of one thread) */
+  zs_plan_cpu_task (plan, units->shape.optimizer == ZS_OPTIMIZER_FUSED ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH,
+                    elements);
 }
 
 void
@@ -497,7 +500,10 @@ fsdp_step (FsdpUnits *units)
     if (units->config.version == 2)
       zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
   }
-  if (units->config.version == 2)
+  if (units->config.version == 2) {
+    zs_plan_host (units->plan, ZS_HOST_DTENSOR_FIXED, 1);
     zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
+  }
   zs_torch_optimizer_step (units->optimizer);
+  zs_torch_optimizer_zero_grad (units->optimizer);
 }

@@ -42,6 +42,8 @@ static const GpuField FIELDS[] = {
   { .field = { ZS_FIELD ("matmul_efficiency", NUMBER, ZsGpu, matmul_efficiency), .low = 0.01,
                .high = 1.5, .required = true },
     ORIGIN (matmul_origin) },
+  { .field = { ZS_FIELD ("matmul_full_clock", NUMBER, ZsGpu, matmul_full_clock), .low = 0.01,
+               .high = 1 } },
   { .field = { ZS_FIELD ("memory_efficiency", NUMBER, ZsGpu, memory_efficiency), .low = 0.01,
                .high = 1, .required = true },
     ORIGIN (memory_origin) },

@@ -27,10 +27,13 @@ typedef struct {
   int64_t context_bytes;       /* CUDA context and kernels of a training process, outside torch */
   ZsOrigin context_origin;
   /* Achieved fractions of the specification; the kernel model starts from these. */
-  double  matmul_efficiency;   /* best large bf16/fp16 product / dense peak */
+  double  matmul_efficiency;   /* best large bf16/fp16 product / dense peak, called in a loop: as far as
+                                  the power allows */
+  double  matmul_full_clock;   /* rate of a full wave of the largest tile / dense peak while the power
+                                  does not hold the clock back; 0: not known */
   double  memory_efficiency;   /* best vectorised kernel / memory_rate */
   ZsOrigin matmul_origin, memory_origin;
-  double  expected_error;      /* of a GPU-bound step's time, relative: 0.1 = 10 % */
+  double  expected_error;      /* of a GPU-bound step's time, relative; nine of ten are within it */
   ZsRate  pinned_copy_rate;    /* host to GPU, one direction alone */
 } ZsGpu;
 

@@ -8,6 +8,11 @@
  * products in the shapes of LLaMA measured on one H200 (torch 2.11): median error 2.9 %, 90 % within
  * 10.8 %; those below 20 us were bound by their launch when measured.
  *
+ * Power.  A loop of products draws more than the GPU may, and its clock falls by a quarter; in a step
+ * whose other kernels draw less the clock stays up.  Where a GPU's rate at full clock is known
+ * (ZsGpu.matmul_full_clock), a product in a step runs at that rate up to a tensor share of one half, and
+ * slower beyond.  1100 products in 34 training steps on one H200 (tests/data/h200-steps).
+ *
  * Attention: useful (causal) operations at a fraction of the dense peak, and terms for the kernels
  * around it.  Constants: 215 runs of three back ends on the same H200.
  *
@@ -40,6 +45,12 @@ static const Tile TILES[] = {
   { 256, 128, 1.0 }, { 128, 256, 1.0 }, { 128, 128, 1.0 },
   { 128, 64, 0.488 }, { 64, 128, 0.488 }, { 64, 64, 0.354 },
 };
+/* fp32 without tensor cores is less choosy */
+static const Tile LANE_TILES[] = {
+  { 128, 128, 1.0 }, { 128, 64, 0.97 }, { 64, 128, 0.97 }, { 64, 64, 0.9 }, { 128, 32, 0.8 },
+  { 32, 128, 0.8 }, { 64, 32, 0.7 }, { 32, 64, 0.7 },
+};
+#define LANE_START       40.0
 #define TILE_RATE        0.82      /* of the dense peak, in a full wave of a short product */
 #define TILE_START       170.0     /* a tile's prologue and epilogue, as extra inner dimension */
 #define PARTIAL_WAVE     0.627     /* how much of a wave's rest is lost */
@@ -48,6 +59,15 @@ static const Tile TILES[] = {
 #define POWER_START      4.89e-5   /* ... seconds, up to one decade */
 #define MATMUL_FIXED     3.0e-6
 #define SPLIT_TRAFFIC    0.8
+/* Inside a step, by the share s of its time spent in products and attention: kernels bound by the clock
+ * take 1 + slope x (s - start) as long.  Measured: s = 0.28 to 0.54: 0.97 to 1.04; 0.60: 1.05; 0.69: 1.10
+ * and 1.12; 0.71: 1.15; a loop (1.0): 1.24. */
+#define POWER_SHARE      0.5
+#define POWER_SLOPE      0.5
+/* fp32 without TF32: 46-51 of 67 TFLOP/s on the H200, where half of the 128 lanes of an SM also compute
+ * integers; nearly all of the 64 lanes of Volta and GA100 (general knowledge, not measured). */
+#define FP32_RATE        0.75
+#define FP32_RATE_64     0.93
 static const double FORM_RATE[] = { 1.0, 0.971, 0.966 };   /* forward, dgrad, wgrad */
 
 /* Attention: microseconds fixed + operations / rate + what grows with the elements of q (row sums, the
@@ -70,6 +90,9 @@ static const AttentionRate ATTENTION_RATES[ZS_N_ATTENTIONS][2][2] = {
                                { { 0.122, 0, 86.0, 47 }, { 0.104, 0, 86.0, 47 } } },
   [ZS_ATTENTION_FLASH_1] = { { { 0.22, 0, 0, 20 }, { 0.22, 0, 0, 20 } },
                              { { 0.185, 8.1, 0, 90 }, { 0.185, 13.0, 0, 60 } } },
+  /* bias added, nothing skipped: head_dim 64 took 263 us and 675; 128 by the same ratio, not measured */
+  [ZS_ATTENTION_CUDNN_MASK] = { { { 0.197, 0.41, 0, 18 }, { 0.142, 0, 0, 17 } },
+                                { { 0.186, 5.4, 0, 55 }, { 0.144, 4.1, 0, 35 } } },
   /* these two are made of products and element-wise kernels of their own */
   [ZS_ATTENTION_EAGER] = { { { 0.0104, 0, 0, 20 }, { 0.0083, 0, 0, 20 } },
                            { { 0.0233, 0, 0, 20 }, { 0.0186, 0, 0, 20 } } },
@@ -115,7 +138,8 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
 };
 #define SOFTMAX_BACK_FRACTION  0.60   /* three operands of 4 bytes: 2.8-3.0 TB/s */
 #define FILL_WIDE_FRACTION     0.96   /* fp32: 4.6-4.7 TB/s */
-#define ADAM_NARROW_FRACTION   0.56   /* 16-bit parameters and states: 2.65-2.79 TB/s */
+#define ADAM_NARROW_FRACTION   0.58   /* 16-bit parameters and states: 2.65-2.79 TB/s */
+#define NORM_NARROW_FRACTION   0.52   /* many 16-bit tensors: 2.0-2.5 TB/s */
 #define FOREACH_NARROW_FRACTION 0.63  /* 13.2 ps for 20 operands of 2 bytes */
 
 /* Kernels that load one element at a time and compute its address are bound by instructions: ps per
@@ -136,13 +160,26 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
 
 #define TINY_TIME       2.3e-6   /* 0.8-1.3 us and the gap */
 
+/* fp32 lanes of an SM: 64 on Pascal's GP100, Volta, Turing and GA100, else 128 (CUDA C programming guide) */
+static int
+lanes (const ZsGpu *gpu)
+{
+  return gpu->compute_capability > 0 && gpu->compute_capability <= 80 ? 64 : 128;
+}
+
+static bool
+on_tensor_cores (const ZsGpu *gpu, const ZsKernel *kernel)
+{
+  return kernel->element_bytes != 4 || (kernel->tf32 && gpu->tf32_flops > 0);
+}
+
 static double
 dense_peak (const ZsGpu *gpu, const ZsKernel *kernel)
 {
   double peak;
 
   if (kernel->element_bytes == 4)
-    peak = gpu->tf32_flops > 0 ? gpu->tf32_flops : gpu->fp32_flops;
+    peak = on_tensor_cores (gpu, kernel) ? gpu->tf32_flops : gpu->fp32_flops;
   else
     peak = gpu->bf16_flops > 0 ? gpu->bf16_flops : gpu->fp16_flops;
   return peak > 0 ? peak : MAX (gpu->fp32_flops, 1e12);
@@ -169,22 +206,25 @@ parts (int64_t a, int64_t b)
 
 /* Seconds of arithmetic of an m x n x k product, and the number of blocks of the tile chosen. */
 static double
-tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, double *ret_blocks)
+tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, bool tensor, double *ret_blocks)
 {
+  const Tile *tiles = tensor ? TILES : LANE_TILES;
+  size_t n_tiles = tensor ? G_N_ELEMENTS (TILES) : G_N_ELEMENTS (LANE_TILES);
+  double start = tensor ? TILE_START : LANE_START;
   double best = HUGE_VAL, n_sms = MAX (gpu->sm_count, 1);
   double traffic_rate = (double) gpu->memory_rate * memory_scale (gpu) * SPLIT_TRAFFIC;
 
-  for (size_t i = 0; i < G_N_ELEMENTS (TILES); i++) {
-    const Tile *tile = &TILES[i];
-    double tiles = parts (kernel->m, tile->rows) * parts (kernel->n, tile->columns);
+  for (size_t i = 0; i < n_tiles; i++) {
+    const Tile *tile = &tiles[i];
+    double whole_tiles = parts (kernel->m, tile->rows) * parts (kernel->n, tile->columns);
 
     for (int split = 1; split <= 8; split *= 2) {
       if (split > 1 && kernel->k / split < 512)
         break;
-      double blocks = tiles * split;
+      double blocks = whole_tiles * split;
       double waves = blocks / n_sms, whole = ceil (waves);
       double used = whole <= 1 ? whole : waves + (whole - waves) * PARTIAL_WAVE;
-      double inner = (double) kernel->k / split + TILE_START;
+      double inner = (double) kernel->k / split + start;
       double seconds = used * 2.0 * tile->rows * tile->columns * inner / (rate_per_sm * tile->rate);
 
       if (split > 1)
@@ -198,12 +238,23 @@ tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, double
   return best;
 }
 
+/* How much longer what the clock bounds takes in a step of SHARE. */
 static double
-matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double *ret_blocks)
+power_factor (double share)
 {
-  double rate_per_sm = dense_peak (gpu, kernel) / MAX (gpu->sm_count, 1) * TILE_RATE
-                       * matmul_scale (gpu) * FORM_RATE[MIN (kernel->form, 2)];
-  double arithmetic = tiles_time (gpu, kernel, rate_per_sm, ret_blocks);
+  return 1 + POWER_SLOPE * CLAMP (share - POWER_SHARE, 0.0, 1.0);
+}
+
+static double
+matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double share, double *ret_blocks)
+{
+  bool tensor = on_tensor_cores (gpu, kernel), full_clock = share >= 0 && gpu->matmul_full_clock > 0 && tensor;
+  double fraction = full_clock ? gpu->matmul_full_clock
+                    : tensor   ? TILE_RATE * matmul_scale (gpu)
+                               : lanes (gpu) == 64 ? FP32_RATE_64 : FP32_RATE;
+  double rate_per_sm = dense_peak (gpu, kernel) / MAX (gpu->sm_count, 1) * fraction
+                       * (tensor ? FORM_RATE[MIN (kernel->form, 2)] : 1.0);
+  double arithmetic = tiles_time (gpu, kernel, rate_per_sm, tensor, ret_blocks);
   double m = (double) kernel->m, n = (double) kernel->n, k = (double) kernel->k;
   double traffic = (m * n + m * k + n * k) * kernel->element_bytes
                    / ((double) gpu->memory_rate * MATMUL_TRAFFIC * memory_scale (gpu));
@@ -212,23 +263,25 @@ matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double *ret_blocks)
 
   if (traffic > arithmetic)
     *ret_blocks = 0;
-  return seconds * (1 + POWER_LOSS * CLAMP (decades, 0.0, 1.0)) + MATMUL_FIXED;
+  if (full_clock)
+    seconds = MAX (arithmetic * power_factor (share), traffic);
+  else if (tensor)
+    seconds *= 1 + POWER_LOSS * CLAMP (decades, 0.0, 1.0);
+  return seconds + MATMUL_FIXED;
 }
 
 /* Instructions per second, as SMs x clock, where the reference is 1.  The clock follows from the
- * fp32 rate: 64 lanes per SM on Volta, Turing and GA100, else 128 (CUDA C programming guide). */
+ * fp32 rate. */
 static double
 issue_scale (const ZsGpu *gpu)
 {
-  double lanes = gpu->compute_capability > 0 && gpu->compute_capability <= 80 ? 64 : 128;
-
   if (gpu->fp32_flops <= 0 || gpu->sm_count <= 0)
     return 1;
-  return gpu->fp32_flops / (2 * lanes) / REFERENCE_ISSUE;
+  return gpu->fp32_flops / (2 * lanes (gpu)) / REFERENCE_ISSUE;
 }
 
 static double
-attention_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
+attention_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
 {
   bool backward = kernel->kind == ZS_KERNEL_ATTENTION_BACKWARD;
   int backend = MIN (kernel->form, ZS_N_ATTENTIONS - 1);
@@ -243,7 +296,7 @@ attention_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
     position = 0;
   } else if (backend == ZS_ATTENTION_FLASH_1 && gpu->compute_capability < 90)
     fraction = backward ? FLASH_1_AMPERE_BACKWARD : FLASH_1_AMPERE_FORWARD;
-  return kernel->flops / (compute * fraction)
+  return slower * kernel->flops / (compute * fraction)
          + position * 1e-9 * (double) kernel->n * REFERENCE_PEAK / compute
          + rate->per_million * 1e-12 * q * REFERENCE_BANDWIDTH / bandwidth + rate->fixed * 1e-6;
 }
@@ -267,7 +320,7 @@ element_cost (const ZsKernel *kernel)
 }
 
 static double
-traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
+traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
 {
   const TrafficRate *rate = &TRAFFIC_RATES[MIN (kernel->kind, ZS_N_KERNELS - 1)];
   double fraction = rate->fraction, n = (double) kernel->n;
@@ -278,43 +331,54 @@ traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
     fraction = FILL_WIDE_FRACTION;
   else if (kernel->kind == ZS_KERNEL_ADAM_FUSED && kernel->element_bytes == 2)
     fraction = ADAM_NARROW_FRACTION;
+  else if (kernel->kind == ZS_KERNEL_NORM && kernel->element_bytes == 2)
+    fraction = NORM_NARROW_FRACTION;
   else if (kernel->kind == ZS_KERNEL_ADAM_FOREACH && kernel->element_bytes == 2)
     fraction = FOREACH_NARROW_FRACTION;
   double bandwidth = (double) gpu->memory_rate * memory_scale (gpu);
   double traffic = (double) kernel->bytes / (bandwidth * (fraction > 0 ? fraction : 0.5));
 
   if (kernel->kind == ZS_KERNEL_EMBEDDING_BACKWARD) {
-    double slower = REFERENCE_BANDWIDTH / bandwidth;
+    double ratio = REFERENCE_BANDWIDTH / bandwidth;
 
     return kernel->m < EMBEDDING_SORTED_FROM
-             ? (rate->fixed + EMBEDDING_TOKEN * (double) kernel->m * slower) * 1e-6
-             : (EMBEDDING_SORT + EMBEDDING_ELEMENT * 1e-6 * n * slower) * 1e-6;
+             ? (rate->fixed + EMBEDDING_TOKEN * (double) kernel->m * ratio) * 1e-6
+             : (EMBEDDING_SORT + EMBEDDING_ELEMENT * 1e-6 * n * ratio) * 1e-6;
   }
-  double issue = element_cost (kernel) * 1e-12 * n / issue_scale (gpu);
+  double issue = slower * element_cost (kernel) * 1e-12 * n / issue_scale (gpu);
 
   return MAX (traffic, issue) + rate->fixed * 1e-6;
 }
 
 ZsTime
-zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel)
+zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, double tensor_share)
 {
-  double seconds, blocks;
+  double seconds, blocks, slower = 1;
+
+  if (tensor_share >= 0 && gpu->matmul_full_clock > 0)
+    slower = power_factor (tensor_share);
 
   switch (kernel->kind) {
   case ZS_KERNEL_MATMUL:
-    seconds = matmul_seconds (gpu, kernel, &blocks);
+    seconds = matmul_seconds (gpu, kernel, tensor_share, &blocks);
     break;
   case ZS_KERNEL_ATTENTION_FORWARD:
   case ZS_KERNEL_ATTENTION_BACKWARD:
-    seconds = attention_seconds (gpu, kernel);
+    seconds = attention_seconds (gpu, kernel, slower);
     break;
   case ZS_KERNEL_TINY:
     seconds = TINY_TIME;
     break;
   default:
-    seconds = traffic_seconds (gpu, kernel);
+    seconds = traffic_seconds (gpu, kernel, slower);
   }
   return zs_time_from_seconds (MAX (seconds, TINY_TIME));
+}
+
+ZsTime
+zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel)
+{
+  return zs_kernel_time_in_step (gpu, kernel, -1);
 }
 
 int64_t
@@ -323,7 +387,7 @@ zs_kernel_blocks (const ZsGpu *gpu, const ZsKernel *kernel)
   double blocks = 0;
 
   if (kernel->kind == ZS_KERNEL_MATMUL)
-    matmul_seconds (gpu, kernel, &blocks);
+    matmul_seconds (gpu, kernel, -1, &blocks);
   else if (kernel->kind == ZS_KERNEL_ATTENTION_FORWARD
            || kernel->kind == ZS_KERNEL_ATTENTION_BACKWARD)
     blocks = (double) kernel->m * kernel->heads * parts (kernel->n, 128);

@@ -9,8 +9,11 @@
 #include "sim/plan/instruction.h"
 #include "sim/plan/kernel.h"
 
-/* Time of KERNEL alone on GPU, with all its SMs. */
+/* Time of KERNEL alone on GPU, with all its SMs, called in a loop. */
 ZsTime zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel);
+/* The same inside a training step that spends TENSOR_SHARE of its time in products and attention; below
+ * 0: not known, as in a loop. */
+ZsTime zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, double tensor_share);
 /* How many thread blocks KERNEL fills the SMs with: slows with SMs taken away as
  * ceil (blocks / SMs left) / ceil (blocks / SMs); 0 for a kernel bound by memory. */
 int64_t zs_kernel_blocks (const ZsGpu *gpu, const ZsKernel *kernel);

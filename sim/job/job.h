@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/fsdp/config.h"
+#include "sim/hardware/gpu.h"
 #include "sim/model/ddp.h"
 #include "sim/model/hooks.h"
 #include "sim/zero/config.h"
@@ -30,6 +31,10 @@ typedef struct {
   int          empty_cache_steps;    /* torch.cuda.empty_cache () after every so many steps; 0: never */
   bool         save;                 /* the model is saved after the last step */
 } ZsTraining;
+
+/* The part of a step's kernel time on GPU that is products and attention, at full clock: what the power
+ * limit depends on (kernel-time.h).  -1: not known for this GPU and these versions. */
+double zs_training_tensor_share (const ZsTraining *training, const ZsGpu *gpu);
 
 /* The plan of one rank, chunk by chunk. */
 typedef struct ZsPlanner ZsPlanner;

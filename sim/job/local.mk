@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
   sim/job/job.h \
-  sim/job/planner.c
+  sim/job/planner.c \
+  sim/job/tensor-share.c

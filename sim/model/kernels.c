@@ -39,11 +39,14 @@ backward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t ele
 }
 
 static ZsKernel
-product (int64_t m, int64_t n, int64_t k, ZsMatmulForm form, ZsLaunchKind launch, int64_t element,
-         const char *name)
+product (const ZsEmitter *e, int64_t m, int64_t n, int64_t k, ZsMatmulForm form, ZsLaunchKind launch,
+         int64_t element, const char *name)
 {
   return (ZsKernel) { .kind = ZS_KERNEL_MATMUL, .form = (uint8_t) form, .launch = (uint8_t) launch,
-                      .element_bytes = (uint8_t) element, .m = m, .n = n, .k = k,
+                      
+                      .element_bytes = (uint8_t) element,
+                      .tf32 = zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_TF32_BY_DEFAULT) || e->shape.tf32,
+                      .m = m, .n = n, .k = k,
                       .bytes = (m * n + n * k + m * k) * element,
                       .flops = 2.0 * (double) m * (double) n * (double) k, .name = name };
 }
@@ -53,8 +56,8 @@ forward_product (ZsEmitter *e, int64_t m, int64_t n, int64_t k, int64_t element,
 {
   ZsForwardKernel result;
 
-  result.id[0] = enter (e, product (m, n, k, ZS_MATMUL_FORWARD, ZS_LAUNCH_LINEAR, element, name));
-  result.id[1] = enter (e, product (m, n, k, ZS_MATMUL_FORWARD, ZS_LAUNCH_NO_GRAD, element, name));
+  result.id[0] = enter (e, product (e, m, n, k, ZS_MATMUL_FORWARD, ZS_LAUNCH_LINEAR, element, name));
+  result.id[1] = enter (e, product (e, m, n, k, ZS_MATMUL_FORWARD, ZS_LAUNCH_NO_GRAD, element, name));
   return result;
 }
 
@@ -128,10 +131,10 @@ add_adapter (ZsEmitter *e, ZsLinearKind *kind)
   kind->cast_back = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), a, "lora backward.to adapter");
   kind->cast_base = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora backward.to base");
   kind->scale_back = backward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * 2 * b, b, "lora backward.scale");
-  kind->b_wgrad = enter (e, product (out, r, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dW"));
-  kind->b_dgrad = enter (e, product (t, r, out, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dX"));
-  kind->a_wgrad = enter (e, product (r, in, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_A dW"));
-  kind->a_dgrad = enter (e, product (t, in, r, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_A dX"));
+  kind->b_wgrad = enter (e, product (e, out, r, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dW"));
+  kind->b_dgrad = enter (e, product (e, t, r, out, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_B dX"));
+  kind->a_wgrad = enter (e, product (e, r, in, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_A dW"));
+  kind->a_dgrad = enter (e, product (e, t, in, r, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, b, "lora_A dX"));
   kind->drop_back = backward (e, ZS_KERNEL_ELEMENTWISE, t * in, t * in * (2 * b + 1), b,
                               "lora backward.dropout");
   kind->cast_in_back = backward (e, ZS_KERNEL_CAST, t * in, t * in * (a + b), b, "lora backward.to input");
@@ -177,8 +180,8 @@ add_linear (ZsEmitter *e, int which, ZsWhat what, const char *name, int64_t in, 
   kind->bias_bytes = out * a;
   kind->bias_buffer = zs_column_sum_buffer (t, out, (int) a, e->shape.sm_count, &kind->bias_semaphores);
   kind->product = forward_product (e, t, out, in, a, name);
-  kind->dgrad = enter (e, product (t, in, out, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, name));
-  kind->wgrad = enter (e, product (out, in, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, name));
+  kind->dgrad = enter (e, product (e, t, in, out, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, name));
+  kind->wgrad = enter (e, product (e, out, in, t, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, name));
   kind->bias_sum = backward (e, ZS_KERNEL_REDUCE_COLUMNS, t * out, t * out * a, a, "bias sum");
   kind->accumulate = backward (e, ZS_KERNEL_ELEMENTWISE, t * in, t * in * 3 * a, a, "sum of gradients");
   if (kind->adapted)
@@ -254,8 +257,12 @@ add_attention (ZsEmitter *e)
   int64_t a = e->element, d = s->head_dim, heads = s->n_heads, length = e->sequence;
   int64_t scores = e->tokens * heads * length, q = e->tokens * heads * d;
   double flops = 4.0 * (double) e->tokens * (double) length * (double) heads * (double) d;
-  ZsAttention form = e->shape.attention == ZS_ATTENTION_FLASH && e->shape.flash_1 ? ZS_ATTENTION_FLASH_1
-                                                                                  : e->shape.attention;
+  ZsAttention form = e->shape.attention;
+
+  if (form == ZS_ATTENTION_FLASH && e->shape.flash_1)
+    form = ZS_ATTENTION_FLASH_1;
+  if (form == ZS_ATTENTION_CUDNN && zs_masks (e))
+    form = ZS_ATTENTION_CUDNN_MASK;
   ZsKernel kernel = { .kind = ZS_KERNEL_ATTENTION_FORWARD, .form = (uint8_t) form,
                       .launch = ZS_LAUNCH_EAGER, .element_bytes = (uint8_t) a,
                       .heads = (int32_t) heads, .kv_heads = (int32_t) s->n_kv_heads,
@@ -279,10 +286,10 @@ add_attention (ZsEmitter *e)
   int64_t rows = e->tokens * heads;
   e->k.scores = forward_product (e, rows, length, d, a, "scores");
   e->k.context = forward_product (e, rows, d, length, a, "context");
-  e->k.scores_dgrad = enter (e, product (rows, d, length, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, "scores"));
-  e->k.scores_wgrad = enter (e, product (rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "scores"));
-  e->k.context_dgrad = enter (e, product (rows, length, d, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
-  e->k.context_wgrad = enter (e, product (rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
+  e->k.scores_dgrad = enter (e, product (e, rows, d, length, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, "scores"));
+  e->k.scores_wgrad = enter (e, product (e, rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "scores"));
+  e->k.context_dgrad = enter (e, product (e, rows, length, d, ZS_MATMUL_DGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
+  e->k.context_wgrad = enter (e, product (e, rows, d, length, ZS_MATMUL_WGRAD, ZS_LAUNCH_AUTOGRAD, a, "context"));
   e->k.scores_scale = forward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores.scale");
   e->k.scores_mask = forward (e, ZS_KERNEL_BROADCAST, scores, scores * 2 * a, a, "scores.mask");
   e->k.scores_up = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), a, "scores.to fp32");

@@ -65,6 +65,7 @@ zs_emit_forward (ZsEmitter *e, int step, int micro_step, bool boundary)
   zs_plan_set_label (e->plan, e->label_embedding);
   zs_enter (e, e->top);
   zs_enter (e, e->inner);
+  zs_plan_host (e->plan, ZS_HOST_MODEL_BODY, 1);
   zs_enter (e, e->embedding);
   ZsTensor embeddings = zs_activation (e, e->hidden);
   zs_run (e, e->k.embedding);
@@ -230,6 +231,7 @@ zs_emit_backward (ZsEmitter *e)
     e->hooks->before_backward_pass (e->hooks->self, e->plan);
   e->thread = 1;
   zs_plan_set_label (e->plan, e->label_root);
+  zs_plan_host (e->plan, ZS_HOST_BACKWARD_START, 1);
   ZsTensor root = zs_temporary (e, FP32);
   zs_run_back (e, e->k.back_tiny);
   ZsTensor unscaled = unscale (e);

@@ -41,6 +41,7 @@ zs_torch_optimizer_new (ZsPlan *plan, ZsOptimizerKind kind, int sm_count, int n,
     optimizer->n_groups = MAX (optimizer->n_groups, tensors[i].group + 1);
   optimizer->label_step = zs_plan_label (plan, -1, zs_optimizer_name (kind));
   optimizer->label_clip = zs_plan_label (plan, -1, "clip_grad_norm_");
+  optimizer->label_zero = zs_plan_label (plan, -1, "zero_grad");
   return optimizer;
 }
 
@@ -113,7 +114,7 @@ zs_torch_optimizer_clip (ZsTorchOptimizer *optimizer)
   zs_plan_unref (plan, factor);
   for (int i = 0; i < optimizer->n; i++)
     total += optimizer->tensors[i].elements * zs_dtype_bytes (optimizer->tensors[i].dtype);
-  optimizer_launch (optimizer, ZS_KERNEL_ELEMENTWISE, total / element, 2 * total, element, "scale gradients");
+  optimizer_launch (optimizer, ZS_KERNEL_ADAM_FOREACH, total / element, 2 * total, element, "scale gradients");
   zs_plan_unref (plan, clamped);
   zs_plan_unref (plan, norm);
 }
@@ -272,6 +273,13 @@ zs_torch_optimizer_step (ZsTorchOptimizer *optimizer)
   for (gsize i = 0; i < G_N_ELEMENTS (last); i++)
     zs_plan_unref (optimizer->plan, last[i]);
   optimizer->started = true;
+}
+
+void
+zs_torch_optimizer_zero_grad (ZsTorchOptimizer *optimizer)
+{
+  zs_plan_set_label (optimizer->plan, optimizer->label_zero);
+  zs_plan_host (optimizer->plan, ZS_HOST_ZERO_GRADIENT, optimizer->n);
 }
 
 uint64_t

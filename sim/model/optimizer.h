@@ -24,7 +24,7 @@ typedef struct {
   ZsOptimizerTensor *tensors;
   bool               started;    /* the states are there */
   ZsTensor          *first, *second, *steps;   /* per tensor: exp_avg and exp_avg_sq, or what they are called */
-  uint32_t           label_step, label_clip;
+  uint32_t           label_step, label_clip, label_zero;
 } ZsTorchOptimizer;
 
 /* What the step is called. */
@@ -43,3 +43,5 @@ uint64_t zs_torch_optimizer_digest (const ZsTorchOptimizer *optimizer);
 void zs_torch_optimizer_clip (ZsTorchOptimizer *optimizer);
 /* step (), without zero_grad (). */
 void zs_torch_optimizer_step (ZsTorchOptimizer *optimizer);
+/* What zero_grad () costs the host; the gradients are the caller's. */
+void zs_torch_optimizer_zero_grad (ZsTorchOptimizer *optimizer);

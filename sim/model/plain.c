@@ -140,6 +140,7 @@ step (void *self, ZsPlan *plan, int number)
   if (plain->shape.clip)
     zs_torch_optimizer_clip (plain->optimizer);
   zs_torch_optimizer_step (plain->optimizer);
+  zs_torch_optimizer_zero_grad (plain->optimizer);
   for (int32_t i = 0; i < plain->model->n_parameters; i++) {
     zs_plan_unref (plan, plain->gradients[i]);
     plain->gradients[i] = ZS_NO_TENSOR;

@@ -74,6 +74,7 @@ typedef struct {
                                        the ones before go, divides the loss by the accumulation and
                                        forgets it after backward; else there is one batch for the
                                        whole run, and a loss goes when the next is there */
+  bool         tf32;                /* products of fp32 on tensor cores: torch.backends.cuda.matmul.allow_tf32 */
   bool         autocast;            /* fp32 parameters under autocast */
   bool         load_in_4bit;        /* QLoRA */
   bool         cast_model;          /* the model was cast to dtype after it was built (model.to (),

@@ -135,6 +135,10 @@ typedef enum {
   ZS_HOST_CHECKPOINT,        /* entering and leaving a checkpoint */
   ZS_HOST_SAVED_TENSOR,      /* hook of a non-reentrant checkpoint, per saved tensor */
   ZS_HOST_AUTOGRAD_NODE,     /* C++ autograd node without kernels */
+  ZS_HOST_MODEL_BODY,        /* the model's forward before its layers: wrappers, positions, mask */
+  ZS_HOST_BACKWARD_START,    /* the autograd engine looks at the whole graph before it begins */
+  ZS_HOST_ZERO_GRADIENT,     /* zero_grad (): per parameter tensor */
+  ZS_HOST_DTENSOR_FIXED,     /* the optimizer's operation on lists of DTensors */
   ZS_HOST_MISC,              /* bytes: picoseconds at speed 1 */
   ZS_N_HOST_WORKS
 } ZsHostWork;

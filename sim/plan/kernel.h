@@ -36,6 +36,7 @@ typedef enum {
   ZS_ATTENTION_EFFICIENT,  /* sdpa with a mask, or before Ampere */
   ZS_ATTENTION_MATH,
   ZS_ATTENTION_FLASH_1,    /* only as the form of a kernel: FlashAttention-1; bytes as FLASH */
+  ZS_ATTENTION_CUDNN_MASK, /* only as the form of a kernel: cuDNN's with a mask, the whole square */
   ZS_N_ATTENTIONS
 } ZsAttention;
 
@@ -57,6 +58,7 @@ typedef struct {
   uint8_t launch;        /* ZsLaunchKind */
   uint8_t element_bytes; /* of the operands read: 2 or 4; a cast from 2 is up, from 4 down */
   uint8_t phase_class;   /* 0 compute, 1 optimizer, 2 communication helper (bucket copies) */
+  uint8_t tf32;          /* a product of fp32 operands on tensor cores */
   int32_t heads, kv_heads;
   int64_t m, n, k;       /* matmul: output m x n, inner dimension k, whatever the form; attention:
                             see its kind; else n = elements */

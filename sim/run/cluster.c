@@ -86,10 +86,10 @@ resource_name (const void *self, int32_t resource, char *ret_name, size_t room)
 /* ---- kernels and host ---- */
 
 static ZsTime
-kernel_time (const void *self, const ZsKernel *kernel)
+kernel_time (const void *self, const ZsKernel *kernel, double tensor_share)
 {
   const ZsClusterSpec *spec = &((const ZsCluster *) self)->spec;
-  ZsTime time = zs_kernel_time (spec->gpu, kernel);
+  ZsTime time = zs_kernel_time_in_step (spec->gpu, kernel, tensor_share);
 
   return spec->kernel_speed > 0 ? zs_time_from_seconds (zs_time_to_seconds (time) / spec->kernel_speed) : time;
 }

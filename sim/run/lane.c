@@ -49,7 +49,8 @@ zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel)
   const ZsMachine *machine = rank->run->machine;
 
   if (slowdown == &rank->slowdowns[0]) {
-    time = MAX (1, machine->kernel_time (machine->self, &rank->plan->kernels[kernel]));
+    time = MAX (1, machine->kernel_time (machine->self, &rank->plan->kernels[kernel],
+                                         rank->run->options->tensor_share));
     return slowdown->time[kernel] = time;
   }
   int64_t blocks = rank->kernel_blocks[kernel];

@@ -55,7 +55,8 @@ typedef struct {
   int64_t  context_bytes;        /* outside torch, without communicators */
   ZsRate   gpu_memory_rate;
   double   peak_flops;           /* dense, of the training dtype: for MFU; 0 unknown */
-  ZsTime  (*kernel_time)   (const void *self, const ZsKernel *kernel);
+  /* inside a step that spends TENSOR_SHARE of its time in products and attention; below 0: not known */
+  ZsTime  (*kernel_time)   (const void *self, const ZsKernel *kernel, double tensor_share);
   int64_t (*kernel_blocks) (const void *self, const ZsKernel *kernel);   /* NULL: 0 */
 
   /* ---- the host ---- */

@@ -12,7 +12,9 @@ G_DEFINE_QUARK (zs-run-error-quark, zs_run_error)
 void
 zs_run_options_init (ZsRunOptions *options)
 {
-  *options = (ZsRunOptions) { .report_rank = -1, .torch = ZS_VERSION (2, 11, 0) };
+  *options = (ZsRunOptions) { 
+    .report_rank = -1, .tensor_share = -1, .torch = ZS_VERSION (2, 11, 0),
+  };
   zs_alloc_conf_init (&options->alloc_conf);
 }
 

@@ -13,7 +13,7 @@ typedef struct {
   int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
-  bool fused_operators, reentrant, autocast, load_in_4bit, double_quant, zero_init, use_cache, packing, keep_outputs, new_inputs,
+  bool fused_operators, reentrant, autocast, tf32, load_in_4bit, double_quant, zero_init, use_cache, packing, keep_outputs, new_inputs,
     synchronize, hugging_face, save;
   const char *alloc_conf;
 } Values;
@@ -24,7 +24,7 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
        SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP,
-       USE_CACHE, PACKING, N_FIELDS };
+       USE_CACHE, PACKING, TF32, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -80,6 +80,8 @@ static const ZsField FIELDS[N_FIELDS] = {
   [LORA] = { ZS_FIELD ("lora", MAPPING, Values, lora) },
   [AUTOCAST] = { ZS_FIELD ("autocast", BOOL, Values, autocast),
                  .help = "fp32 parameters under autocast" },
+  [TF32] = { ZS_FIELD ("tf32", BOOL, Values, tf32),
+             .help = "products of fp32 use TF32, as the trainer's tf32: true sets it" },
   [LOAD_IN_4BIT] = { ZS_FIELD ("load_in_4bit", BOOL, Values, load_in_4bit) },
   [DOUBLE_QUANT] = { ZS_FIELD ("double_quant", BOOL, Values, double_quant),
                      .help = "bnb_4bit_use_double_quant" },
@@ -385,6 +387,7 @@ zs_reader_training (ZsReader *reader)
     .new_inputs = values.new_inputs,
     .fused_operators = values.fused_operators,
     .autocast = values.autocast,
+    .tf32 = values.tf32,
     .load_in_4bit = values.load_in_4bit,
     .clip = values.clipping > 0,
     .versions = scenario->cluster.versions,

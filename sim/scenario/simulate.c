@@ -33,6 +33,7 @@ zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_options)
   ret_options->torch = scenario->cluster.versions.of[ZS_SOFTWARE_TORCH];
   if (scenario->measured.any && scenario->measured.rank < scenario->training.world)
     ret_options->report_rank = scenario->measured.rank;
+  ret_options->tensor_share = zs_training_tensor_share (&scenario->training, &scenario->cluster.gpu);
   ret_options->alone = scenario->measured.any && scenario->measured.alone;
 }
 

@@ -218,7 +218,9 @@ zs_offload12_step (ZsStage12 *self, ZsPlan *plan)
                              ? ZS_NO_TENSOR
                              : zs_plan_host_alloc (plan, 4 * elements, ZS_CATEGORY_OFFLOAD, 0);
 
-    zs_plan_cpu_task (plan, ours ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, elements);
+    /* torch's fused one is as fast (0.77e9 elements per second of one thread) */
+    bool one_pass = ours || self->config.optimizer == ZS_DS_OPTIMIZER_TORCH_FUSED;
+    zs_plan_cpu_task (plan, one_pass ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, elements);
     zs_plan_unref (plan, denominator);
     send_parameters (self, plan, g);
   }

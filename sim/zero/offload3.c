@@ -139,7 +139,7 @@ zero3_offload_step (Zero3 *zero, ZsPlan *plan, int32_t number)
                            ? ZS_NO_TENSOR   /* the others make their denominator anew */
                            : zs_plan_host_alloc (plan, 4 * n, ZS_CATEGORY_OFFLOAD, 0);
 
-    zs_plan_cpu_task (plan, ZS_CPU_ADAM_TORCH, n);
+    zs_plan_cpu_task (plan, temporary == ZS_NO_TENSOR ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, n);
     zs_plan_unref (plan, temporary);
   } else
     zs_plan_cpu_task (plan, ZS_CPU_ADAM, n);

@@ -55,13 +55,14 @@ gradient_norm (ZsStage12 *self, ZsPlan *plan)
     int32_t n = self->n_own[g];
     g_autofree ZsTensor *norms = g_new (ZsTensor, MAX (n, 1));
 
-    zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, n);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
+      zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, 1);
       norms[i] = zs_torch_double_norm (plan, &self->shape,
                                        zs_flat_group_slice (&self->groups[g],
                                                             self->first_own[g] + i, self->rank,
                                                             NULL),
                                        self->bytes);
+    }
     totals[g] = zs_zero_total_norm (plan, versions, norms, n, ZS_COMMUNICATOR_CLONE);
   }
   ZsTensor stacked = zs_torch_scalar (plan, 4 * (int64_t) self->n_groups, ZS_NO_TENSOR);

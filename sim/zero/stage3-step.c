@@ -93,6 +93,7 @@ norm_on_gpu (Zero3 *zero, ZsPlan *plan, const Zero3SubGroup *group)
   for (int32_t i = 0; i < group->n; i++) {
     const Zero3Parameter *parameter = &zero->parameters[zero->group_order[group->first + i]];
 
+    zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, 1);
     norms[i] = zs_torch_double_norm (plan, &zero->shape, parameter->shard, b);
   }
   ZsTensor sum = zs_torch_scalar (plan, 8 * (int64_t) group->n, ZS_NO_TENSOR);   /* stack */
@@ -108,6 +109,7 @@ norm_of_offloaded (Zero3 *zero, ZsPlan *plan, const Zero3SubGroup *group)
 {
   ZsTensor total = ZS_NO_TENSOR;
 
+  zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, group->n);
   for (int32_t i = 0; i < group->n; i++) {
     ZsTensor square = zs_torch_scalar (plan, 8, ZS_NO_TENSOR);
 
@@ -261,7 +263,6 @@ zero3_step (void *self, ZsPlan *plan, int step)
     check_overflow (zero, plan);
 
   for (int32_t k = 0; k < zero->n_sub_groups; k++) {
-    zs_plan_host (plan, ZS_HOST_NORM_PARAMETER, zero->sub_groups[k].n);
     norms[k] = host ? norm_of_offloaded (zero, plan, &zero->sub_groups[k])
                     : norm_on_gpu (zero, plan, &zero->sub_groups[k]);
   }
