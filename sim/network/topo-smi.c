@@ -163,7 +163,7 @@ read_header (ZsSmiReader *reader, const char *line, int number, GError **error)
 
 /* CPU affinity and NUMA affinity: a list of ranges, then a number. */
 static void
-read_affinity (ZsSmiDevice *device, const char *rest)
+read_affinity (ZsSmiReader *reader, ZsSmiDevice *device, const char *rest)
 {
   g_auto (GStrv) words = g_strsplit_set (rest, " \t", -1);
   int n = 0;
@@ -173,6 +173,8 @@ read_affinity (ZsSmiDevice *device, const char *rest)
       continue;
     if (n == 0 && strspn (words[i], "0123456789,-") == strlen (words[i]))
       g_strlcpy (device->affinity, words[i], sizeof device->affinity);
+    else if (n == 0 && strcmp (words[i], "N/A") != 0)
+      zs_topology_warn (reader->topology, "the row of %s ends in '%.40s', which is no list of CPUs", device->label, words[i]);
     if (n == 1 && g_ascii_isdigit (words[i][0]))
       device->numa = atoi (words[i]);
     n++;
@@ -209,7 +211,7 @@ read_row (ZsSmiReader *reader, int row, const char *rest, int number, const int 
   if (cell_length (at, &more) > 0)
     return fail (reader, number, error, "the row of %s has more than %d cells", device->label, n_columns);
   if (device->gpu)
-    read_affinity (device, at);
+    read_affinity (reader, device, at);
   return true;
 }
 
@@ -351,10 +353,11 @@ read_matrix (ZsSmiReader *reader, const char *text, gsize length, GError **error
 static bool
 check_matrix (ZsSmiReader *reader, GError **error)
 {
-  int n_gpus = 0, n_missing = 0;
+  int n_gpus = 0, n_missing = 0, n_placed = 0;
 
   for (int i = 0; i < reader->n; i++) {
     n_gpus += reader->devices[i].gpu;
+    n_placed += reader->devices[i].gpu && reader->devices[i].numa >= 0;
     if (reader->devices[i].line == 0 && reader->devices[i].gpu)
       return fail (reader, 1, error, "the row of %s is missing: the text is cut", reader->devices[i].label);
     n_missing += reader->devices[i].line == 0;
@@ -363,6 +366,8 @@ check_matrix (ZsSmiReader *reader, GError **error)
     return fail (reader, 1, error, "no GPU in this matrix");
   if (n_gpus > 64)
     return fail (reader, 1, error, "more than 64 GPUs in one node");
+  if (n_placed > 0 && n_placed < n_gpus)
+    zs_topology_warn (reader->topology, "%d of %d GPUs have no NUMA node: their rows may be damaged", n_gpus - n_placed, n_gpus);
   if (n_missing > 0)
     zs_topology_warn (reader->topology, "rows of %d NICs are missing: the text may have been cut", n_missing);
   for (int a = 0; a < reader->n; a++)
