@@ -171,6 +171,9 @@ zs_nccl_factor_row (const ZsComm *comm, ZsAlgorithm algorithm, ZsProtocol protoc
   /* NVLSTree is alike over all networks */
   if (nvls && comm->n_nodes > 1)
     return 3 * POOLS[ZS_CLASS_INFINIBAND] + 2;
+  /* verbs, but no NIC beside the GPU: the root complex and host memory count */
+  if ((comm->class == ZS_CLASS_INFINIBAND || comm->class == ZS_CLASS_ROCE) && comm->graphs.ring.type_inter > ZS_PATH_PXN)
+    return 9 * 3 + (protocol == ZS_PROTOCOL_SIMPLE ? 1 : 0);
   return POOLS[comm->class] * 3 + (nvls ? 2 : protocol == ZS_PROTOCOL_SIMPLE ? 1 : 0);
 }
 

@@ -14,7 +14,7 @@ import math
 import sys
 
 CLASSES = ["NVSwitch", "NVLink mesh", "NVLink bridge", "PCIe peer access", "host memory", "InfiniBand, RoCE",
-           "Slingshot", "EFA", "TCP"]
+           "Slingshot", "EFA", "TCP", "InfiniBand, RoCE by the host"]
 GROUPS = ["LL", "Simple", "NVLS"]
 FIRST, STEP, SIZES = 12, 2, 10
 LOW, HIGH = 1 / 6.0, 6.0
