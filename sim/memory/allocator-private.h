@@ -64,8 +64,6 @@ allocator_absorb_after (ZsCachingAllocator *allocator, ZsBlock *block)
 ZsBlock *allocator_insert_joined (ZsCachingAllocator *allocator, ZsBlock *block);
 /* Insert without joining. */
 void     allocator_insert_free (ZsCachingAllocator *allocator, ZsBlock *block);
-/* Take out of the free sets the block that best fits; NULL: none. */
-ZsBlock *allocator_take_free (ZsCachingAllocator *allocator, unsigned int set, int64_t rounded);
 /* The free of BLOCK completes. */
 void     allocator_complete_free (ZsCachingAllocator *allocator, ZsBlock *block);
 

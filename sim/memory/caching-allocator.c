@@ -95,11 +95,17 @@ allocator_block_drop (ZsCachingAllocator *allocator, ZsBlock *block)
 
 /* ---- free blocks ---- */
 
-void
-allocator_insert_free (ZsCachingAllocator *allocator, ZsBlock *block)
+static inline void
+make_free (ZsCachingAllocator *allocator, ZsBlock *block)
 {
   block->state = ZS_BLOCK_INACTIVE;
   block->requested = allocator->n_searches[block->set / ZS_ALLOCATOR_STREAMS];
+}
+
+void
+allocator_insert_free (ZsCachingAllocator *allocator, ZsBlock *block)
+{
+  make_free (allocator, block);
   zs_free_set_insert (allocator->sets[block->set], block);
 }
 
@@ -108,17 +114,26 @@ allocator_insert_joined (ZsCachingAllocator *allocator, ZsBlock *block)
 {
   ZsFreeSet *set = allocator->sets[block->set];
   ZsBlock *before = block->before, *after = block->after;
+  bool joins_after = after != NULL && after->state == ZS_BLOCK_INACTIVE;
+  ZsFreeAt at;
 
   if (before != NULL && before->state == ZS_BLOCK_INACTIVE) {
-    zs_free_set_remove (set, before);
+    if (joins_after)
+      zs_free_set_remove (set, after);
+    at = zs_free_set_find (set, before);
     allocator_absorb_after (allocator, before);
+    if (joins_after)
+      allocator_absorb_after (allocator, before);
     block = before;
-  }
-  if (after != NULL && after->state == ZS_BLOCK_INACTIVE) {
-    zs_free_set_remove (set, after);
+  } else if (joins_after) {
+    at = zs_free_set_find (set, after);
     allocator_absorb_after (allocator, block);
+  } else {
+    allocator_insert_free (allocator, block);
+    return block;
   }
-  allocator_insert_free (allocator, block);
+  make_free (allocator, block);
+  zs_free_set_replace_at (set, at, block);
   return block;
 }
 
@@ -130,8 +145,9 @@ size_with_growth (const ZsBlock *block)
   return block->size + (after != NULL && after->state == ZS_BLOCK_UNMAPPED ? after->size : 0);
 }
 
-ZsBlock *
-allocator_take_free (ZsCachingAllocator *allocator, unsigned int set_index, int64_t rounded)
+/* The free block that best fits, and where it is in its set; NULL: none. */
+static inline ZsBlock *
+find_free (ZsCachingAllocator *allocator, unsigned int set_index, int64_t rounded, ZsFreeAt *ret_at)
 {
   ZsFreeSet *set = allocator->sets[set_index];
   ZsFreeAt at;
@@ -156,7 +172,7 @@ allocator_take_free (ZsCachingAllocator *allocator, unsigned int set_index, int6
       ? block->size >= allocator->max_split
       : block->size >= rounded + allocator->conf.max_non_split_rounding)
     return NULL;
-  zs_free_set_remove_at (set, at);
+  *ret_at = at;
   return block;
 }
 
@@ -307,9 +323,11 @@ zs_caching_allocator_malloc (ZsCachingAllocator *allocator, int64_t bytes, int s
   bool small = rounded <= SMALL_SIZE;
   unsigned int set = (small ? POOL_SMALL : POOL_LARGE) * ZS_ALLOCATOR_STREAMS
                      + (unsigned int) stream;
-  ZsBlock *block = allocator_take_free (allocator, set, rounded);
+  ZsFreeAt at = { 0 };
+  ZsBlock *block = find_free (allocator, set, rounded, &at);
+  bool found = block != NULL;
 
-  if (G_UNLIKELY (block == NULL)) {
+  if (G_UNLIKELY (!found)) {
     block = allocator_grow (allocator, set, rounded);
     if (block == NULL)
       return fail (allocator, bytes, rounded, set);
@@ -329,8 +347,13 @@ zs_caching_allocator_malloc (ZsCachingAllocator *allocator, int64_t bytes, int s
       remainder->after->before = remainder;
     block->after = remainder;
     block->size = rounded;
-    allocator_insert_free (allocator, remainder);
-  }
+    make_free (allocator, remainder);
+    if (G_LIKELY (found))
+      zs_free_set_replace_at (allocator->sets[set], at, remainder);
+    else
+      zs_free_set_insert (allocator->sets[set], remainder);
+  } else if (G_LIKELY (found))
+    zs_free_set_remove_at (allocator->sets[set], at);
   block->requested = bytes;
   block->label = label;
   block->uses = 0;

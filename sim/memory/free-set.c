@@ -140,17 +140,41 @@ zs_free_set_remove_at (ZsFreeSet *set, ZsFreeAt at)
 }
 
 void
-zs_free_set_remove (ZsFreeSet *set, const ZsBlock *block)
+zs_free_set_replace_at (ZsFreeSet *set, ZsFreeAt at, ZsBlock *block)
+{
+  ZsFreeBin *bin = &set->bins[at.bin];
+  ZsFreeEntry *entry = &bin->entries[bin->first + at.index];
+  uint64_t key;
+
+  if (bin_of (block->size, &key) == at.bin) {
+    key |= (uint64_t) block->address >> 9;
+    if ((at.index == 0 || entry[-1].key < key) && (at.index + 1 == bin->count || key < entry[1].key)) {
+      *entry = (ZsFreeEntry) { key, block };
+      return;
+    }
+  }
+  zs_free_set_remove_at (set, at);
+  zs_free_set_insert (set, block);
+}
+
+ZsFreeAt
+zs_free_set_find (const ZsFreeSet *set, const ZsBlock *block)
 {
   uint64_t key;
   uint32_t number = bin_of (block->size, &key);
-  ZsFreeBin *bin = &set->bins[number];
+  const ZsFreeBin *bin = &set->bins[number];
 
   key |= (uint64_t) block->address >> 9;
   uint32_t index = search (bin, key);
 
   g_assert (index < bin->count && bin->entries[bin->first + index].block == block);
-  zs_free_set_remove_at (set, (ZsFreeAt) { number, index });
+  return (ZsFreeAt) { number, index };
+}
+
+void
+zs_free_set_remove (ZsFreeSet *set, const ZsBlock *block)
+{
+  zs_free_set_remove_at (set, zs_free_set_find (set, block));
 }
 
 /* First non-empty bin from NUMBER on, or ZS_FREE_SET_BINS. */

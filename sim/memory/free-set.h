@@ -42,6 +42,10 @@ void       zs_free_set_free (ZsFreeSet *set);
 void zs_free_set_insert (ZsFreeSet *set, ZsBlock *block);
 void zs_free_set_remove (ZsFreeSet *set, const ZsBlock *block);
 void zs_free_set_remove_at (ZsFreeSet *set, ZsFreeAt at);
+/* BLOCK comes in the place of the element at AT: mostly nothing has to move. */
+void zs_free_set_replace_at (ZsFreeSet *set, ZsFreeAt at, ZsBlock *block);
+/* Where BLOCK, which is in the set, is. */
+ZsFreeAt zs_free_set_find (const ZsFreeSet *set, const ZsBlock *block);
 
 /* The first element of SIZE or more. */
 bool zs_free_set_lower_bound (const ZsFreeSet *set, int64_t size, ZsFreeAt *ret_at);

@@ -8,46 +8,74 @@
 
 #include <string.h>
 
-static guint
-kernel_hash (gconstpointer key)
-{
-  const ZsKernel *kernel = key;
-  uint64_t hash = kernel->kind * 31u + kernel->form;
+/* ---- tables by value ---- */
 
-  hash = hash * 1000003u + (uint64_t) kernel->m;
-  hash = hash * 1000003u + (uint64_t) kernel->n;
-  hash = hash * 1000003u + (uint64_t) kernel->k;
-  hash = hash * 1000003u + (uint64_t) kernel->bytes;
-  hash = hash * 1000003u + kernel->launch;
-  return (guint) (hash ^ (hash >> 32));
+static void
+grow_index (ZsPlanIndex *index)
+{
+  ZsPlanIndex old = *index;
+  uint32_t room = old.places == NULL ? 256 : (old.mask + 1) * 2;
+
+  index->places = g_new0 (struct ZsPlanPlace, room);
+  index->mask = room - 1;
+  for (uint32_t o = 0; old.places != NULL && o <= old.mask; o++) {
+    uint32_t at = old.places[o].hash;
+
+    if (old.places[o].number_plus_1 == 0)
+      continue;
+    while (index->places[at & index->mask].number_plus_1 != 0)
+      at++;
+    index->places[at & index->mask] = old.places[o];
+  }
+  g_free (old.places);
 }
 
-static gboolean
-kernel_equal (gconstpointer a, gconstpointer b)
+/* Room for one more. */
+static inline void
+ready_index (ZsPlanIndex *index)
 {
-  const ZsKernel *x = a, *y = b;
+  if (G_UNLIKELY (index->places == NULL || index->n * 2 > index->mask))
+    grow_index (index);
+}
 
+/* (Multipliers as in digest.h.) */
+static inline uint32_t
+kernel_hash (const ZsKernel *kernel)
+{
+  uint64_t hash = (uint64_t) kernel->kind << 40 | (uint64_t) kernel->form << 32
+                  | (uint64_t) kernel->launch << 24 | (uint64_t) kernel->element_bytes << 16
+                  | kernel->phase_class;
+
+  hash ^= (uint64_t) kernel->m * UINT64_C (0x9e3779b97f4a7c15);
+  hash = zs_digest_add (hash, (uint64_t) kernel->n);
+  hash = zs_digest_add (hash, (uint64_t) kernel->k ^ (uint64_t) kernel->bytes << 20);
+  return (uint32_t) (hash ^ hash >> 32);
+}
+
+static inline bool
+same_text (const char *a, const char *b)
+{
+  return a == b || strcmp (a, b) == 0;
+}
+
+static inline bool
+kernel_equal (const ZsKernel *x, const ZsKernel *y)
+{
   return x->kind == y->kind && x->form == y->form && x->launch == y->launch
          && x->element_bytes == y->element_bytes && x->phase_class == y->phase_class
          && x->heads == y->heads && x->kv_heads == y->kv_heads && x->m == y->m && x->n == y->n
          && x->k == y->k && x->bytes == y->bytes && x->flops == y->flops
-         && g_str_equal (x->name, y->name);
+         && same_text (x->name, y->name);
 }
 
-static guint
-label_hash (gconstpointer key)
+static inline uint32_t
+label_hash (int layer, const char *what)
 {
-  const ZsLabel *label = key;
+  uint32_t hash = (uint32_t) layer * 0x9e3779b1u;
 
-  return g_str_hash (label->what) * 31u + (guint) label->layer;
-}
-
-static gboolean
-label_equal (gconstpointer a, gconstpointer b)
-{
-  const ZsLabel *x = a, *y = b;
-
-  return x->layer == y->layer && g_str_equal (x->what, y->what);
+  for (; *what != '\0'; what++)
+    hash = (hash ^ (unsigned char) *what) * 0x01000193u;   /* FNV-1a */
+  return hash ^ hash >> 15;
 }
 
 ZsPlan *
@@ -55,8 +83,6 @@ zs_plan_new (void)
 {
   ZsPlan *plan = g_new0 (ZsPlan, 1);
 
-  plan->kernel_index = g_hash_table_new_full (kernel_hash, kernel_equal, g_free, NULL);
-  plan->label_index = g_hash_table_new_full (label_hash, label_equal, g_free, NULL);
   zs_plan_label (plan, -1, "");
   return plan;
 }
@@ -74,8 +100,8 @@ zs_plan_free (ZsPlan *plan)
   g_free (plan->places);
   g_free (plan->free_slots);
   g_free (plan->free_events);
-  g_hash_table_unref (plan->kernel_index);
-  g_hash_table_unref (plan->label_index);
+  g_free (plan->kernel_index.places);
+  g_free (plan->label_index.places);
   g_free (plan);
 }
 
@@ -134,35 +160,52 @@ zs_plan_grow_events (ZsPlan *plan)
 uint32_t
 zs_plan_label (ZsPlan *plan, int layer, const char *what)
 {
-  ZsLabel label = { .layer = layer, .what = what };
-  gpointer found = g_hash_table_lookup (plan->label_index, &label);
+  ZsPlanIndex *index = &plan->label_index;
+  uint32_t hash = label_hash (layer, what), at = hash;
 
-  if (found != NULL)
-    return GPOINTER_TO_UINT (found) - 1;
+  ready_index (index);
+  for (;; at++) {
+    const struct ZsPlanPlace *place = &index->places[at & index->mask];
+
+    if (place->number_plus_1 == 0)
+      break;
+    const ZsLabel *label = &plan->labels[place->number_plus_1 - 1];
+
+    if (place->hash == hash && label->layer == layer && same_text (label->what, what))
+      return place->number_plus_1 - 1;
+  }
   if (plan->n_labels == plan->labels_room) {
     plan->labels_room = MAX (64, plan->labels_room * 2);
     plan->labels = g_renew (ZsLabel, plan->labels, plan->labels_room);
   }
-  plan->labels[plan->n_labels++] = label;
-  g_hash_table_insert (plan->label_index, g_memdup2 (&label, sizeof label),
-                       GUINT_TO_POINTER (plan->n_labels));
+  plan->labels[plan->n_labels++] = (ZsLabel) { .layer = layer, .what = what };
+  index->places[at & index->mask] = (struct ZsPlanPlace) { hash, plan->n_labels };
+  index->n++;
   return plan->n_labels - 1;
 }
 
 uint32_t
 zs_plan_kernel (ZsPlan *plan, const ZsKernel *kernel)
 {
-  gpointer found = g_hash_table_lookup (plan->kernel_index, kernel);
+  ZsPlanIndex *index = &plan->kernel_index;
+  uint32_t hash = kernel_hash (kernel), at = hash;
 
-  if (found != NULL)
-    return GPOINTER_TO_UINT (found) - 1;
+  ready_index (index);
+  for (;; at++) {
+    const struct ZsPlanPlace *place = &index->places[at & index->mask];
+
+    if (place->number_plus_1 == 0)
+      break;
+    if (place->hash == hash && kernel_equal (&plan->kernels[place->number_plus_1 - 1], kernel))
+      return place->number_plus_1 - 1;
+  }
   if (plan->n_kernels == plan->kernels_room) {
     plan->kernels_room = MAX (64, plan->kernels_room * 2);
     plan->kernels = g_renew (ZsKernel, plan->kernels, plan->kernels_room);
   }
   plan->kernels[plan->n_kernels++] = *kernel;
-  g_hash_table_insert (plan->kernel_index, g_memdup2 (kernel, sizeof *kernel),
-                       GUINT_TO_POINTER (plan->n_kernels));
+  index->places[at & index->mask] = (struct ZsPlanPlace) { hash, plan->n_kernels };
+  index->n++;
   return plan->n_kernels - 1;
 }
 

@@ -30,17 +30,23 @@ typedef struct {
   const char *what;    /* static: "q_proj", "loss", "all-gather", "fetch" */
 } ZsLabel;
 
+/* Numbers of table entries by a hash of what they are: open addressing. */
+typedef struct {
+  struct ZsPlanPlace { uint32_t hash, number_plus_1; } *places;
+  uint32_t mask, n;
+} ZsPlanIndex;
+
 typedef struct {
   ZsInstruction *code;
   int64_t        n_code, code_room;
 
   ZsKernel *kernels;           /* by kernel id */
   uint32_t  n_kernels, kernels_room;
-  GHashTable *kernel_index;    /* ZsKernel by value to id + 1 */
+  ZsPlanIndex kernel_index;    /* by value */
 
   ZsLabel  *labels;
   uint32_t  n_labels, labels_room;
-  GHashTable *label_index;
+  ZsPlanIndex label_index;
 
   /* tensor slots */
   int32_t  *refs;
