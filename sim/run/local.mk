@@ -11,11 +11,13 @@ libzerosim_core_la_SOURCES += \
   sim/run/machine.h \
   sim/run/memory.c \
   sim/run/repeat.c \
+  sim/run/repeat.h \
   sim/run/result.c \
   sim/run/result.h \
   sim/run/run.c \
   sim/run/run.h \
   sim/run/shared.c \
+  sim/run/state.c \
   sim/run/training.c \
   sim/run/training.h \
   sim/run/world.c \
