@@ -7,6 +7,8 @@ libzerosim_core_la_SOURCES += \
   sim/run/fold.c \
   sim/run/gather.c \
   sim/run/host.c \
+  sim/run/known.c \
+  sim/run/known.h \
   sim/run/lane.c \
   sim/run/machine.h \
   sim/run/memory.c \

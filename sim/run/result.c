@@ -28,6 +28,31 @@ zs_result_free (ZsResult *result)
   g_free (result);
 }
 
+static void
+share_array (GArray *array)
+{
+  if (array != NULL)
+    g_array_ref (array);
+}
+
+ZsResult *
+zs_result_copy (const ZsResult *result)
+{
+  ZsResult *copy = g_memdup2 (result, sizeof *result);
+
+  copy->oom.message = g_strdup (result->oom.message);
+  share_array (copy->steps);
+  share_array (copy->phases);
+  share_array (copy->peak_holders);
+  share_array (copy->live);
+  share_array (copy->links);
+  share_array (copy->spans);
+  share_array (copy->memory_points);
+  share_array (copy->memory_events);
+  share_array (copy->link_points);
+  return copy;
+}
+
 bool
 zs_is_tight (int64_t used, int64_t gpu_memory)
 {

@@ -160,6 +160,8 @@ typedef struct {
 } ZsResult;
 
 void zs_result_free (ZsResult *result);
+/* Another RESULT, which shares its arrays: they are not to be changed. */
+ZsResult *zs_result_copy (const ZsResult *result) G_GNUC_WARN_UNUSED_RESULT;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsResult, zs_result_free)
 
 /* Less than 1/25 of a GPU is left: as much as predicted and measured reserved bytes differ by at worst

@@ -52,6 +52,7 @@ typedef struct {
    * the most and the least are.  May be NULL. */
   int64_t (*plan_size) (void *self, int64_t rank);
   int64_t group_ranks;             /* size of ZS_COMMUNICATOR_GROUP's groups; 0: not used */
+  int64_t micro_steps;             /* of all steps together; 0: not known */
   int64_t samples_per_rank;        /* per step */
   int64_t tokens_per_rank;         /* per step */
 } ZsWork;

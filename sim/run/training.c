@@ -149,11 +149,19 @@ ZsResult *
 zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions *options,
         GError **error)
 {
+  return zs_run_known (training, machine, options, NULL, error);
+}
+
+ZsResult *
+zs_run_known (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions *options,
+              ZsRunCache *cache, GError **error)
+{
   int64_t group = zs_training_group_ranks (training);
   Job job = { .training = training };
   ZsWork work = {
     .self = &job, .open = open_planner, .group_ranks = group,
     .plan_key = training->save ? writer_plan : one_plan,
+    .micro_steps = (int64_t) training->n_steps * MAX (1, training->gradient_accumulation),
     .samples_per_rank = training->step.micro_batch * MAX (1, training->gradient_accumulation),
   };
 
@@ -169,7 +177,7 @@ zs_run (const ZsTraining *training, const ZsMachine *machine, const ZsRunOptions
       work.plan_key = NULL;
   }
   work.one_plan = work.plan_key == one_plan;
-  ZsResult *result = zs_run_work (&work, machine, options, error);
+  ZsResult *result = zs_run_work_known (&work, machine, options, cache, error);
 
   g_free (job.own_elements);
   return result;

@@ -80,6 +80,7 @@ typedef struct {
 struct ZsClusterCache {
   GMutex      mutex;
   GHashTable *machines;     /* GBytes, all that a cluster is made of, to Machine */
+  ZsRunCache *runs;         /* on them */
 };
 
 static void
@@ -98,6 +99,7 @@ zs_cluster_cache_new (void)
   ZsClusterCache *cache = g_new0 (ZsClusterCache, 1);
 
   g_mutex_init (&cache->mutex);
+  cache->runs = zs_run_cache_new ();
   cache->machines = g_hash_table_new_full (g_bytes_hash, g_bytes_equal,
                                            (GDestroyNotify) g_bytes_unref, free_machine);
   return cache;
@@ -108,6 +110,7 @@ zs_cluster_cache_free (ZsClusterCache *cache)
 {
   if (cache == NULL)
     return;
+  zs_run_cache_free (cache->runs);
   g_hash_table_unref (cache->machines);
   g_mutex_clear (&cache->mutex);
   g_free (cache);
@@ -182,7 +185,8 @@ zs_scenario_run_cached (const ZsScenario *scenario, const ZsRunOptions *options,
     zs_scenario_run_options (scenario, &usual);
     options = &usual;
   }
-  return zs_run (&scenario->training, zs_cluster_machine (cluster), options, error);
+  return zs_run_known (&scenario->training, zs_cluster_machine (cluster), options,
+                       own == NULL ? cache->runs : NULL, error);
 }
 
 ZsResult *

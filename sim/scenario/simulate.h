@@ -13,8 +13,9 @@ void zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_opti
  * (`zs_cluster_comm`).  ERROR: NCCL's environment has an impossible value. */
 ZsCluster *zs_scenario_cluster (const ZsScenario *scenario, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Machines that many scenarios have in common: what NCCL finds on one is found once.  Any thread may use
- * a cache at any time; it outlives the runs that use it. */
+/* Machines that many scenarios have in common: what NCCL finds on one is found once; and results on them, for
+ * scenarios that come to the same plans (sim/run/known.h).  Any thread may use a cache at any time; it
+ * outlives the runs that use it. */
 typedef struct ZsClusterCache ZsClusterCache;
 ZsClusterCache *zs_cluster_cache_new  (void) G_GNUC_WARN_UNUSED_RESULT;
 void            zs_cluster_cache_free (ZsClusterCache *cache);
