@@ -9,3 +9,5 @@ tests_hardware_test_layer_times_SOURCES = tests/hardware/test-layer-times.c test
 tests_hardware_test_layer_times_LDADD = $(TEST_LIBS)
 TESTS += tests/hardware/derived.sh
 EXTRA_DIST += tests/hardware/derived.py tests/hardware/derived.sh
+TESTS += tests/hardware/steps.sh
+EXTRA_DIST += tests/hardware/steps.py tests/hardware/steps.sh

@@ -195,6 +195,65 @@ def whole_steps():
     return n
 
 
+def step_scenario(step):
+    """A line of tests/data/h200-steps/steps.jsonl as the lines of a scenario."""
+    c, dims = step["config"], {k: v for k, v in step["dims"].items() if k != "max_position_embeddings"}
+    framework = {"plain": "single", "fsdp2": "fsdp2", "fsdp1": "fsdp"}[c["framework"]]
+    lines = ["model: " + json.dumps(dims), "cluster:", "  gpu: h200-sxm-141gb",
+             "  gpus_per_node: %d" % (1 if framework == "single" else c["world"]), "  nodes: 1", "  fabric: ideal",
+             # as fast as makes the host-bound phases of half c right on average
+             "  host: {cpu: intel, cores: 16, speed: 1.15}", "training:", "  framework: " + framework,
+             '  torch_version: "2.11"', '  transformers_version: "5.17"', "  micro_batch: %d" % c["B"],
+             "  sequence_length: %d" % c["S"], "  dtype: " + c["dtype"],
+             "  attention: " + (c["backend"] or c["attn"]),
+             "  checkpointing: " + ("none" if c["ckpt"] == "none" else "full")]
+    if c["ckpt"] != "none":
+        lines.append("  reentrant: " + ("true" if c["ckpt"] == "reentrant" else "false"))
+    lines += ["  optimizer: {name: adamw, implementation: %s}" % c["optimizer"],
+              "  gradient_clipping: %s" % c["clip"]]
+    if c["autocast"]:
+        lines.append("  autocast: true")
+    if c["mask"]:
+        lines.append("  attention_mask: true")
+    if framework == "fsdp2":
+        lines.append("  fsdp: {reshard_after_forward: true, param_dtype: bf16, reduce_dtype: %s, cpu_offload: false}"
+                     % c["reduce"])
+    elif framework == "fsdp":
+        lines.append("  fsdp: {reshard_after_forward: true, param_dtype: bf16, reduce_dtype: bf16, "
+                     "cpu_offload: false, use_orig_params: true}")
+    if c["lora"]:
+        targets = LINEARS if c["lora"]["targets"] == "all" else c["lora"]["targets"]
+        lines.append("  lora: {rank: %d, targets: [%s], dtype: fp32, dropout: 0}"
+                     % (c["lora"]["r"], ", ".join(targets)))
+    return lines + ["  synchronize_phases: true", "  steps: 3"]
+
+
+def step_wall(step, phase):
+    """Milliseconds: the median of five steps; clipping and zero_grad belong to the optimizer's phase."""
+    parts = ("clip", "optimizer", "zero") if phase == "optimizer" else (phase,)
+    return sum(sorted(step["wall_ms"][part])[len(step["wall_ms"][part]) // 2]
+               for part in parts if part in step["wall_ms"])
+
+
+def apart_steps():
+    """h200-steps: steps that were taken apart, times only."""
+    n = 0
+    os.makedirs(OUT + "-steps", exist_ok=True)
+    with open("tests/data/h200-steps/steps.jsonl") as file:
+        for step in map(json.loads, file):
+            lines = ["# Written by tests/tools/make-published-h200.py from h200-steps/steps.jsonl.",
+                     'name: "step-%s"' % step["case"], "description: h200-steps"] + step_scenario(step)
+            lines += ["measured:", "  alone: true", "  phases:"]
+            for phase in ("forward", "backward", "optimizer"):
+                lines.append("    - {step: 3, phase: %s, %stime: %.3f ms}"
+                             % (phase, "" if phase == "optimizer" else "micro_step: 0, ", step_wall(step, phase)))
+            lines.append("  source: one H200, h200-steps/steps.jsonl")
+            with open("%s-steps/%s.yaml" % (OUT, step["case"]), "w") as out:
+                out.write("\n".join(lines) + "\n")
+            n += 1
+    return n
+
+
 def main():
     os.makedirs(OUT, exist_ok=True)
     written = set()
@@ -216,7 +275,7 @@ def main():
     for old in os.listdir(OUT):
         if old.endswith(".yaml") and old not in written:
             os.remove(os.path.join(OUT, old))
-    print("%d cases, %d whole steps" % (len(written), whole_steps()))
+    print("%d cases, %d whole steps, %d taken apart" % (len(written), whole_steps(), apart_steps()))
 
 
 if __name__ == "__main__":
