@@ -54,6 +54,9 @@ zs_planner_new (const ZsTraining *training, int64_t rank)
         || (training->zero.stage == 3 && training->zero.zero_init);   /* recorded with 0.19.5 */
   if (training->framework == ZS_FRAMEWORK_FSDP1)   /* MixedPrecision's buffer_dtype */
     planner->training.step.cast_model = training->fsdp.compute_dtype != training->fsdp.parameter_dtype;
+  bool fsdp = training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2;
+  if (fsdp && training->fsdp.compute_dtype != training->fsdp.parameter_dtype)   /* gathered in it */
+    planner->training.step.lora.dtype = training->fsdp.compute_dtype;
   planner->model = zs_model_new (&training->shape, &training->step.lora, training->step.dtype,
                                  &training->step.versions);
   planner->plan = zs_plan_new ();

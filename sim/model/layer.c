@@ -236,10 +236,14 @@ project_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient, Zs
   }
   zs_label_layer (e, layer, is_q ? ZS_WHAT_Q : ZS_WHAT_K);
   /* the gradient comes in the layout of [batch, heads, sequence, head_dim] */
-  ZsTensor copy = zs_temporary (e, bytes);
-  zs_run_back (e, is_q ? e->k.q_copy : e->k.k_copy);
-  zs_drop (e, gradient);
-  zs_linear_backward (e, &e->linears[which], &layer->linears[which], copy, true, layer->n1_grad,
+  if ((is_q ? e->model->shape.n_heads : e->model->shape.n_kv_heads) > 1) {
+    ZsTensor copy = zs_temporary (e, bytes);
+
+    zs_run_back (e, is_q ? e->k.q_copy : e->k.k_copy);
+    zs_drop (e, gradient);
+    gradient = copy;
+  }
+  zs_linear_backward (e, &e->linears[which], &layer->linears[which], gradient, true, layer->n1_grad,
                       &layer->saved[which], to_n1);
 }
 
@@ -272,7 +276,7 @@ attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
     zs_release (e, &dq);
   if (layer->v_grad) {
     zs_label_layer (e, layer, ZS_WHAT_V);
-    if (zs_gradient_by_head (e)) {
+    if (zs_gradient_by_head (e) && e->model->shape.n_kv_heads > 1) {
       ZsTensor copy = zs_temporary (e, e->kv_bytes);
 
       zs_run_back (e, e->k.k_copy);
