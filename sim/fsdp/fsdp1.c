@@ -26,8 +26,10 @@ typedef struct {
   ZsTensor shard;           /* flat; GPU or host */
   ZsTensor full;            /* the gathered flat parameter, or none */
   ZsTensor gradient;        /* saved_grad_shard */
+  ZsTensor leaving;         /* the same on its way to the host, until the end of backward */
   ZsTensor whole;           /* flat_param.grad before it is reduced: under no_sync it waits */
   bool     in_backward;     /* the pre-backward hook has run */
+  bool     prefetched;      /* gathered before its own hook */
   uint32_t concatenate;     /* kernel */
 } FlatUnit;
 
@@ -62,29 +64,28 @@ root_of (const Fsdp1 *fsdp)
 
 /* ---- gathering ---- */
 
-/* The shard in the compute dtype on the GPU, or none if it can be gathered as it is. */
+/* The shard in the compute dtype on the GPU, or none if it can be gathered as it is.  The cast's storage
+ * is made before the shard comes from the host (_use_low_precision_shard ()). */
 static ZsTensor
 pre_unshard (Fsdp1 *fsdp, int32_t index)
 {
   FsdpUnits *units = &fsdp->units;
   ZsPlan *plan = units->plan;
-  ZsTensor shard = ZS_NO_TENSOR;
+  ZsTensor shard = ZS_NO_TENSOR, cast = ZS_NO_TENSOR;
 
+  if (units->casts)
+    cast = zs_plan_alloc (plan, shard_bytes (fsdp, index, units->compute_bytes), ZS_CATEGORY_BUCKETS);
   if (units->config.cpu_offload) {
     int64_t bytes = shard_bytes (fsdp, index, units->parameter_bytes);
 
     shard = zs_plan_alloc (plan, bytes, ZS_CATEGORY_OFFLOAD);
     zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_PINNED);
   }
-  if (units->casts) {
-    ZsTensor cast = zs_plan_alloc (plan, shard_bytes (fsdp, index, units->compute_bytes),
-                                   ZS_CATEGORY_BUCKETS);
-
-    zs_plan_launch (plan, units->units[index].cast);
-    zs_plan_unref (plan, shard);
-    shard = cast;
-  }
-  return shard;
+  if (!units->casts)
+    return shard;
+  zs_plan_launch (plan, units->units[index].cast);
+  zs_plan_unref (plan, shard);
+  return cast;
 }
 
 static void
@@ -95,12 +96,18 @@ unshard (Fsdp1 *fsdp, int32_t index)
   FlatUnit *flat = &fsdp->flats[index];
   int64_t bytes = full_bytes (fsdp, index, units->compute_bytes);
 
-  if (flat->full != ZS_NO_TENSOR)
+  if (flat->full != ZS_NO_TENSOR && !(units->config.cpu_offload && units->casts))
     return;
   uint32_t label = zs_plan_set_label (plan, units->units[index].label_gather);
   uint8_t stream = zs_plan_set_stream (plan, PRE_UNSHARD);
   ZsTensor shard = pre_unshard (fsdp, index);
 
+  if (flat->full != ZS_NO_TENSOR) {   /* offloaded, it was fetched and cast for nothing */
+    zs_plan_unref (plan, shard);
+    zs_plan_set_stream (plan, stream);
+    zs_plan_set_label (plan, label);
+    return;
+  }
   if (shard != ZS_NO_TENSOR)
     zs_plan_stream_wait_stream (plan, UNSHARD, PRE_UNSHARD);
   if (units->config.limit_all_gathers && fsdp->n_inflight == MAX_INFLIGHT) {
@@ -192,6 +199,13 @@ drop_gradients (Fsdp1 *fsdp)
 }
 
 static void
+prefetch (Fsdp1 *fsdp, int32_t index)
+{
+  unshard (fsdp, index);
+  fsdp->flats[index].prefetched = true;
+}
+
+static void
 pre_backward (Fsdp1 *fsdp, int32_t index)
 {
   FlatUnit *flat = &fsdp->flats[index];
@@ -201,11 +215,13 @@ pre_backward (Fsdp1 *fsdp, int32_t index)
     return;
   flat->in_backward = true;
   zs_plan_host (fsdp->units.plan, ZS_HOST_FSDP_HOOK, 1);
-  unshard (fsdp, index);
+  if (!flat->prefetched)
+    unshard (fsdp, index);
+  flat->prefetched = false;
   zs_plan_stream_wait_stream (fsdp->units.plan, COMPUTE, UNSHARD);
   if (fsdp->units.config.backward_prefetch && !fsdp->units.config.prefetch_after
       && before >= 0)
-    unshard (fsdp, before);
+    prefetch (fsdp, before);
 }
 
 static void
@@ -282,6 +298,9 @@ keep_gradient (Fsdp1 *fsdp, int32_t index, ZsTensor reduced)
     if (flat->gradient == ZS_NO_TENSOR)
       flat->gradient = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_GRADIENTS, ZS_FLAG_PINNED);
     zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_PINNED);
+    zs_plan_unref (plan, flat->leaving);
+    flat->leaving = reduced;
+    reduced = ZS_NO_TENSOR;
   } else if (flat->gradient == ZS_NO_TENSOR) {
     flat->gradient = reduced;
     reduced = ZS_NO_TENSOR;
@@ -371,7 +390,7 @@ post_backward (Fsdp1 *fsdp, int32_t index)
     reshard (fsdp, index);
   /* the root is the last to come here, and the layer before it has had its turn */
   if (units->config.prefetch_after && index > 0 && index != root_of (fsdp))
-    unshard (fsdp, index - 1);
+    prefetch (fsdp, index - 1);
   if (!waits)
     reduce (fsdp, index, gradient);
   zs_plan_set_label (plan, label);
@@ -400,6 +419,12 @@ after_backward_pass (void *self, ZsPlan *plan)
   zs_plan_stream_wait_stream (plan, COMPUTE, POST_BACKWARD);
   if (fsdp->units.config.cpu_offload)
     zs_plan_host_wait_stream (plan, POST_BACKWARD);
+  for (int32_t i = 0; i < fsdp->units.n_units; i++) {
+    FlatUnit *flat = &fsdp->flats[i == 0 ? root_of (fsdp) : i - 1];
+
+    zs_plan_unref (plan, flat->leaving);
+    flat->leaving = ZS_NO_TENSOR;
+  }
 }
 
 static void
@@ -579,7 +604,8 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
                              .bytes = 2 * elements * element, .name = "fsdp.concatenate" };
 
     fsdp->flats[i] = (FlatUnit) { .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
-                                  .gradient = ZS_NO_TENSOR, .whole = ZS_NO_TENSOR,
+                                  .gradient = ZS_NO_TENSOR, .leaving = ZS_NO_TENSOR,
+                                  .whole = ZS_NO_TENSOR,
                                   .concatenate = zs_plan_kernel (plan, &concatenate) };
   }
   fsdp->hooks = (ZsHooks) {
@@ -587,7 +613,8 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
     .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .ends_inside_backward = true, .layer_trains_as_one = true, .gradient = gradient, .step = step,
+    .ends_inside_backward = true, .layer_trains_as_one = true,
+    .weight_stream = UNSHARD, .gradient = gradient, .step = step,
     .save = save,
     .digest = fsdp1_digest,
     .free = free_fsdp1,

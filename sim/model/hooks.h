@@ -45,6 +45,8 @@ typedef struct {
   /* Are the weights of a decoder layer views of one flat parameter (FSDP1)?  Then autograd makes the
    * gradients of all of them if one trains. */
   bool layer_trains_as_one;
+  /* The stream on which gradients that meet at a weight are added (FSDP1's views were made on another). */
+  uint8_t weight_stream;
 
   /* Is the gradient of the logits, as of each output of the model, multiplied by a factor (hooks on the
    * outputs)?  One more tensor and kernel of their size. */

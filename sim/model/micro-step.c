@@ -200,8 +200,10 @@ embedding_backward (ZsEmitter *e, ZsTensor gradient)
     ZsGradient sum = { e->tied_gradient, e->hooks->linear_saves_no_weight || e->weight_cast };
 
     e->tied_gradient = ZS_NO_TENSOR;
+    uint8_t stream = zs_plan_set_stream (e->plan, e->hooks->weight_stream);
     sum = zs_accumulate (e, sum, (ZsGradient) { result, true },
                          e->model->parameters[parameter].elements * e->stream, e->k.embedding_add);
+    zs_plan_set_stream (e->plan, stream);
     result = sum.tensor;
   }
   zs_give_gradient (e, parameter, result);
