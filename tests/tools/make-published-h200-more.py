@@ -96,11 +96,11 @@ def training(run):
     return lines + ["  new_inputs: true", "  synchronize_phases: true", "  steps: %d" % run["steps"]]
 
 
-def measured(run):
+def measured(run, data):
     steps = [p for p in run["phases"] if re.match(r"s\d", p["phase"])]
     if run.get("oom"):
         return ["measured:", "  outcome: oom", "  rank: 0", "  alone: true",
-                "  source: one H200, run " + run["id"]]
+                "  source: one H200, run %s of %s" % (run["id"], data)]
     lines = ["measured:", "  outcome: fits", "  rank: 0", "  alone: true",
              "  peak_allocated: %d B" % max(p["peak_allocated"] for p in steps),
              "  peak_reserved: %d B" % max(p["peak_reserved"] for p in steps), "  phases:"]
@@ -112,7 +112,7 @@ def measured(run):
             where += ", micro_step: " + micro
         lines.append("    - {%s, peak_allocated: %d B, peak_reserved: %d B, end_allocated: %d B}"
                      % (where, p["peak_allocated"], p["peak_reserved"], p["allocated"]))
-    return lines + ["  source: one H200, run " + run["id"]]
+    return lines + ["  source: one H200, run %s of %s" % (run["id"], data)]
 
 
 def write(data, out_folder):
@@ -125,7 +125,7 @@ def write(data, out_folder):
                  "cluster:", "  gpu: h200-sxm-141gb", "  gpu_memory: 150109880320 B",
                  "  gpus_per_node: %d" % run["world"], "  nodes: 1", "  fabric: ideal",
                  "  host: {cpu: intel, cores: 16, speed: 1.0}"]
-        lines += training(run) + measured(run)
+        lines += training(run) + measured(run, data)
         with open(os.path.join(out_folder, run["id"] + ".yaml"), "w") as out:
             out.write("\n".join(lines) + "\n")
 

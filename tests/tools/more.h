@@ -14,6 +14,8 @@ typedef struct {
   char       *id;
   char       *folder;
   ZsTraining  training;
+  int64_t     limit;     /* of reserved bytes; 0: none */
+  bool        oom;       /* it ended so */
   GArray     *phases;    /* TestCounters */
 } TestMoreRun;
 
