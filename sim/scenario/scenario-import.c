@@ -239,6 +239,7 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
     { "block_size", "training.sequence_length" },
     { "model_name_or_path", "model" },
     { "attn_implementation", "training.attention" },
+    { "tf32", "training.tf32" },
   };
   GError *error = NULL;
   ZsDocument *document = zs_document_load (path, &error);

@@ -93,7 +93,7 @@ def zeropp():
     whole = plain["time"]["exposed_communication_ps"]
     ok(0.4 < exposed[0] / whole < 0.75, "quantised weights halve the gathers", "%.2f of stage 3" % (exposed[0] / whole))
     ok(0.4 < exposed[1] / whole < 0.75, "hpZ keeps backward's gather in the node", "%.2f" % (exposed[1] / whole))
-    ok(exposed[2] < 0.6 * whole, "MiCS gathers in the node", "%.2f" % (exposed[2] / whole))
+    ok(exposed[2] < 0.7 * whole, "MiCS gathers in the node", "%.2f" % (exposed[2] / whole))
 
 
 nvme()

@@ -206,16 +206,20 @@ def gpu(row):
     else:
         fraction, why = MATMUL[name]
         out.append('matmul_efficiency: ' + of(number(fraction), 'assumed', why))
+    if name == 'H200-SXM-141GB':
+        out.append('matmul_full_clock: ' + of('0.892', 'measured', 'one H200: products in 36 training steps, torch 2.11'))
+    elif name in ('H100-SXM5-80GB', 'H800-SXM-80GB'):
+        out.append('matmul_full_clock: ' + of('0.892', 'assumed', 'as the H200: same chip, same power limit'))
     if name in MEMORY:
         fraction, origin, why = MEMORY[name]
         out.append('memory_efficiency: ' + of(number(fraction), origin, why))
     else:
         fraction, why = next(v for k, v in MEMORY_BY_KIND if re.search(k, name))
         out.append('memory_efficiency: ' + of(number(fraction), 'assumed', why))
-    error = (0.05 if name == 'H200-SXM-141GB' else 0.4 if not nvidia else
-             0.10 if gemm and re.match('A100|H100|A800|H800|H20', name) else
-             0.10 if name in ('A100-SXM4-40GB', 'H800-SXM-80GB') else 0.15 if gemm else 0.25)
-    out.append('expected_error: %s   # of the time of a step that the GPU bounds' % number(error))
+    # H200: tests/data/h200-steps; A100, H100: nine of ten of 77 and 76 published throughputs (e2e) are within it
+    error = (0.05 if name == 'H200-SXM-141GB' else 0.4 if not nvidia else 0.12 if name == 'A100-SXM4-80GB' else
+             0.15 if re.match('A100|A800-SXM', name) else 0.2 if gemm else 0.25)
+    out.append('expected_error: %s   # of the time of a step that the GPU bounds: nine of ten are within' % number(error))
     if name == 'GH200-96GB':
         out.append('pinned_copy_rate: ' + of('350 GB/s', 'assumed', 'NVLink-C2C, 450 GB/s a direction'))
     else:

@@ -135,7 +135,8 @@ def lora(row):
     rank = re.search(r"r=(\d+)", text).group(1)
     targets = ALL_LINEAR if "all linear" in text else "[q_proj, k_proj, v_proj]" \
         if "c_attn" in text or "default" in text else "[q_proj, v_proj]"
-    dtype = "bf16" if "bf16-true" in row["dtype"] else "fp32"
+    # fsdp_qlora's --precision bf16 (its default) keeps adapters in bf16
+    dtype = "bf16" if "bf16-true" in row["dtype"] or "fsdp_qlora" in row["framework"] else "fp32"
     return ["  lora: {rank: %s, targets: %s, dtype: %s, dropout: 0}" % (rank, targets, dtype)]
 
 
