@@ -14,9 +14,11 @@ ZsTime zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel);
 /* The same inside a training step that spends TENSOR_SHARE of its time in products and attention; below
  * 0: not known, as in a loop. */
 ZsTime zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, double tensor_share);
-/* How many thread blocks KERNEL fills the SMs with: slows with SMs taken away as
- * ceil (blocks / SMs left) / ceil (blocks / SMs); 0 for a kernel bound by memory. */
+/* How many thread blocks KERNEL fills the SMs with; 0 for a kernel bound by memory. */
 int64_t zs_kernel_blocks (const ZsGpu *gpu, const ZsKernel *kernel);
+/* Time of KERNEL, which takes ALONE by itself, while others (collectives: a block a channel) hold SMS of the
+ * GPU's SMs and take MEMORY_SHARE (0 to 1) of its memory rate. */
+ZsTime zs_kernel_time_beside (const ZsGpu *gpu, const ZsKernel *kernel, ZsTime alone, int sms, double memory_share);
 /* Host time of launching a kernel from LAUNCH, and of WORK done once, on HOST (its speed). */
 ZsTime zs_launch_cost (const ZsHost *host, ZsLaunchKind launch);
 ZsTime zs_host_work_cost (const ZsHost *host, ZsHostWork work);

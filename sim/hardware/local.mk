@@ -4,5 +4,6 @@ libzerosim_core_la_SOURCES += \
   sim/hardware/gpu.h \
   sim/hardware/host-cost.c \
   sim/hardware/host.h \
+  sim/hardware/kernel-beside.c \
   sim/hardware/kernel-time.c \
   sim/hardware/kernel-time.h

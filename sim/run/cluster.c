@@ -85,19 +85,25 @@ resource_name (const void *self, int32_t resource, char *ret_name, size_t room)
 
 /* ---- kernels and host ---- */
 
+/* TIME of a kernel as this machine runs it. */
+static ZsTime
+own_time (const ZsClusterSpec *spec, ZsTime time)
+{
+  return spec->kernel_speed > 0 ? zs_time_from_seconds (zs_time_to_seconds (time) / spec->kernel_speed) : time;
+}
+
 static ZsTime
 kernel_time (const void *self, const ZsKernel *kernel, double tensor_share)
 {
   const ZsClusterSpec *spec = &((const ZsCluster *) self)->spec;
-  ZsTime time = zs_kernel_time_in_step (spec->gpu, kernel, tensor_share);
 
-  return spec->kernel_speed > 0 ? zs_time_from_seconds (zs_time_to_seconds (time) / spec->kernel_speed) : time;
+  return own_time (spec, zs_kernel_time_in_step (spec->gpu, kernel, tensor_share));
 }
 
-static int64_t
-kernel_blocks (const void *self, const ZsKernel *kernel)
+static ZsTime
+kernel_time_beside (const void *self, const ZsKernel *kernel, ZsTime alone, int sms, double memory_share)
 {
-  return zs_kernel_blocks (((const ZsCluster *) self)->spec.gpu, kernel);
+  return zs_kernel_time_beside (((const ZsCluster *) self)->spec.gpu, kernel, alone, sms, memory_share);
 }
 
 static ZsTime
@@ -419,7 +425,7 @@ zs_cluster_new (const ZsClusterSpec *spec, GError **error)
     .gpu_memory_bytes = spec->gpu_memory_bytes > 0 ? spec->gpu_memory_bytes : gpu->memory_bytes,
     .context_bytes = gpu->context_bytes, .gpu_memory_rate = gpu->memory_rate,
     .peak_flops = spec->fp32 ? gpu->fp32_flops : spec->fp16 ? gpu->fp16_flops : gpu->bf16_flops,
-    .kernel_time = kernel_time, .kernel_blocks = kernel_blocks,
+    .kernel_time = kernel_time, .kernel_time_beside = kernel_time_beside,
     .host_memory_bytes = spec->host->memory_bytes, .launch_cost = launch_cost,
     .host_cost = host_cost, .host_speed = speed,
     .op_cost = {

@@ -8,11 +8,9 @@
  *
  * Compute beside collectives.  A collective's thread blocks occupy whole SMs (one each) from the
  * moment at which its kernel starts to spin until it ends, and its traffic takes a share of the
- * GPU's memory rate while bytes move.  A kernel bound by SMs takes ceil (blocks / SMs left) /
- * ceil (blocks / SMs) times as long, one bound by memory 1 / (1 - share).  (NVIDIA/nccl issues 689,
- * 1424, 1656: a block per channel and SM; measured slow-downs of 19 % on average and 40 % at most
- * on A100 and H100: arXiv 2507.03114.)  A kernel that is running when this changes keeps the
- * fraction that it has done.
+ * GPU's memory rate while bytes move.  How long a kernel takes on the rest is the machine's answer
+ * (sim/hardware/kernel-beside.c).  A kernel that is running when this changes keeps the fraction
+ * that it has done.
  */
 #include "config.h"
 
@@ -53,20 +51,10 @@ zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel)
                                          rank->run->options->tensor_share));
     return slowdown->time[kernel] = time;
   }
-  int64_t blocks = rank->kernel_blocks[kernel];
-
   time = zs_rank_kernel_time (rank, &rank->slowdowns[0], kernel);
-  if (blocks > 0 && slowdown->sms > 0) {
-    int64_t left = MAX (1, machine->sm_count - slowdown->sms);
-    __int128 slowed = (__int128) time * divide_up (blocks, left);
-    int64_t waves = divide_up (blocks, machine->sm_count);
-
-    time = (ZsTime) ((slowed + waves - 1) / waves);
-  } else if (blocks == 0 && slowdown->memory_share > 0) {
-    int64_t left = 1000 - MIN (slowdown->memory_share, 900);
-
-    time = (ZsTime) (((__int128) time * 1000 + left - 1) / left);
-  }
+  if (machine->kernel_time_beside != NULL)
+    time = MAX (time, machine->kernel_time_beside (machine->self, &rank->plan->kernels[kernel], time,
+                                                   slowdown->sms, slowdown->memory_share / 1000.0));
   return slowdown->time[kernel] = time;
 }
 
@@ -79,7 +67,6 @@ zs_rank_add_kernels (Rank *rank)
   if (n > rank->kernels_room) {
     rank->kernels_room = MAX (256, n * 2);
     rank->launch_cost = g_renew (ZsTime, rank->launch_cost, rank->kernels_room);
-    rank->kernel_blocks = g_renew (int64_t, rank->kernel_blocks, rank->kernels_room);
     rank->kernel_cause = g_renew (uint8_t, rank->kernel_cause, rank->kernels_room);
     rank->kernel_flops = g_renew (double, rank->kernel_flops, rank->kernels_room);
     for (int32_t s = 0; s < rank->n_slowdowns; s++) {
@@ -97,8 +84,6 @@ zs_rank_add_kernels (Rank *rank)
       = kernel->phase_class == 1 ? ZS_WAIT_OPTIMIZER
         : kernel->phase_class == 2 ? ZS_WAIT_COMMUNICATION : ZS_WAIT_COMPUTE;
     rank->kernel_flops[rank->n_kernels] = kernel->flops;
-    rank->kernel_blocks[rank->n_kernels]
-      = machine->kernel_blocks != NULL ? machine->kernel_blocks (machine->self, kernel) : 0;
   }
 }
 

@@ -57,7 +57,10 @@ typedef struct {
   double   peak_flops;           /* dense, of the training dtype: for MFU; 0 unknown */
   /* inside a step that spends TENSOR_SHARE of its time in products and attention; below 0: not known */
   ZsTime  (*kernel_time)   (const void *self, const ZsKernel *kernel, double tensor_share);
-  int64_t (*kernel_blocks) (const void *self, const ZsKernel *kernel);   /* NULL: 0 */
+  /* Of one that takes ALONE by itself, while collectives hold SMS of the SMs and MEMORY_SHARE (0 to 1) of the
+   * memory rate; NULL: as alone. */
+  ZsTime  (*kernel_time_beside) (const void *self, const ZsKernel *kernel, ZsTime alone, int sms,
+                                 double memory_share);
 
   /* ---- the host ---- */
   int64_t  host_memory_bytes;    /* per node; 0 unknown */

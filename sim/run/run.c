@@ -69,7 +69,6 @@ rank_clear (Rank *rank)
   g_free (rank->oom.message);
   g_free (rank->events);
   g_free (rank->launch_cost);
-  g_free (rank->kernel_blocks);
   g_free (rank->kernel_cause);
   g_free (rank->kernel_flops);
   free_array (rank->blocked);

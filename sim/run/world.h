@@ -181,7 +181,6 @@ typedef struct {
   /* tables by kernel */
   uint32_t n_kernels, kernels_room;
   ZsTime  *launch_cost;
-  int64_t *kernel_blocks;
   uint8_t *kernel_cause;   /* ZsWait */
   double  *kernel_flops;
 

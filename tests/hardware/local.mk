@@ -11,3 +11,7 @@ TESTS += tests/hardware/derived.sh
 EXTRA_DIST += tests/hardware/derived.py tests/hardware/derived.sh
 TESTS += tests/hardware/steps.sh
 EXTRA_DIST += tests/hardware/steps.py tests/hardware/steps.sh
+check_PROGRAMS += tests/hardware/test-kernel-beside
+TESTS += tests/hardware/test-kernel-beside
+tests_hardware_test_kernel_beside_SOURCES = tests/hardware/test-kernel-beside.c
+tests_hardware_test_kernel_beside_LDADD = $(TEST_LIBS)

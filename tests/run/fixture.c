@@ -4,6 +4,7 @@
 #include "tests/run/fixture.h"
 
 #include <CUnit/CUnit.h>
+#include <math.h>
 
 #define RATE INT64_C (10000000000)
 
@@ -20,10 +21,18 @@ kernel_time (const void *self G_GNUC_UNUSED, const ZsKernel *kernel, double tens
   return kernel->n;
 }
 
-static int64_t
-kernel_blocks (const void *self G_GNUC_UNUSED, const ZsKernel *kernel)
+/* Blocks come in waves, and without blocks memory counts. */
+static ZsTime
+kernel_time_beside (const void *self, const ZsKernel *kernel, ZsTime alone, int sms, double memory_share)
 {
-  return kernel->m;
+  int64_t all = ((const Fixture *) self)->machine.sm_count, left = all - sms, blocks = kernel->m;
+
+  if (blocks > 0) {
+    int64_t waves = (blocks + all - 1) / all;
+
+    return (alone * ((blocks + left - 1) / left) + waves - 1) / waves;
+  }
+  return (ZsTime) ceil ((double) alone / (1 - memory_share));
 }
 
 static ZsTime
@@ -112,7 +121,7 @@ fixture_init (Fixture *fixture, int64_t n_ranks, int64_t node_ranks)
     .capacities = fixture->capacities, .n_resources = G_N_ELEMENTS (fixture->capacities),
     .sm_count = 100, .gpu_memory_bytes = INT64_C (1) << 30, .context_bytes = 0,
     .gpu_memory_rate = INT64_C (1000000000000), .peak_flops = 1e12,
-    .kernel_time = kernel_time, .kernel_blocks = kernel_blocks, .launch_cost = launch_cost,
+    .kernel_time = kernel_time, .kernel_time_beside = kernel_time_beside, .launch_cost = launch_cost,
     .host_cost = host_cost, .copy = copy, .cpu_task = cpu_task, .nvme = nvme,
     .collective = collective,
   };

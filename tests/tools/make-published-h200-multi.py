@@ -88,7 +88,7 @@ def contention(part):
     def name(row):
         return "x%s%s-%s%s" % (row["ranks"], "-ctas%s" % row["ctas"] if int(row["ctas"]) else "", row["op"],
                                "-high" if int(row["priority"]) else "")
-    for case, some in grouped(part, name):
+    for case, some in grouped([row for row in part if row["op"] not in ("h2d", "d2h")], name):
         lines = ["measured:", "  collectives:"]
         for row in some:
             lines.append("    - {op: %s, bytes: %s B, %s, slowdown: %.4f, beside_slowdown: %.4f}"
