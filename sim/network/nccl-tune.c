@@ -191,7 +191,10 @@ latency_of (const ZsNcclTuneInput *input, const ZsNcclTables *tables, ZsCollecti
   double base = tables->base[algorithm][protocol];
   double hop = tables->hop[hw][algorithm][protocol];
   double overhead = nodes > 1 ? (input->amd ? 2.0 : 1.0) * (simple ? 3 : 1) : 0;
-  double inter = tables->hop[ZS_HW_NET][nodes == n ? ZS_ALGORITHM_TREE : algorithm][protocol]
+  /* One rank a node: the tree's hop; not yet in 2.16, where two hosts of one A100 leave LL at 130-200 KiB (all-gather)
+   * and 330-520 KiB (all-reduce), as the ring's own hop has it. */
+  bool alone = nodes == n && input->environment->version >= ZS_VERSION (2, 18, 0);
+  double inter = tables->hop[ZS_HW_NET][alone ? ZS_ALGORITHM_TREE : algorithm][protocol]
                  + (simple ? 2 : 1) * input->net_latency;
   int depth = (int) floor (log2 (nodes));
 
