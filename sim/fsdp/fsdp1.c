@@ -13,14 +13,13 @@
  * use_orig_params the sharded gradients go when the next forward begins.  Activation checkpointing is inside a unit: a recomputation finds it gathered. */
 #include "config.h"
 
+#include "sim/fsdp/adapters.h"
 #include "sim/fsdp/fsdp1.h"
 
 #include "sim/base/digest.h"
 
 enum { PRE_UNSHARD = ZS_STREAM_COPY, UNSHARD = ZS_STREAM_ALL_GATHER, POST_BACKWARD = ZS_STREAM_REDUCE,
        COMPUTE = ZS_STREAM_COMPUTE };
-
-enum { MAX_INFLIGHT = 2 };   /* _limiter_utils.py: _FreeEventQueue */
 
 typedef struct {
   ZsTensor shard;           /* flat; GPU or host */
@@ -40,8 +39,8 @@ typedef struct {
   bool      initialised;    /* _lazy_init () has run */
   bool      boundary;       /* of gradient accumulation */
   bool      stepped;        /* gradients are to go before the next forward */
-  ZsEvent   inflight[MAX_INFLIGHT];
-  int       n_inflight;
+  FsdpLimiter  limiter;
+  FsdpAdapters adapters;
 } Fsdp1;
 
 static int64_t
@@ -110,12 +109,7 @@ unshard (Fsdp1 *fsdp, int32_t index)
   }
   if (shard != ZS_NO_TENSOR)
     zs_plan_stream_wait_stream (plan, UNSHARD, PRE_UNSHARD);
-  if (units->config.limit_all_gathers && fsdp->n_inflight == MAX_INFLIGHT) {
-    zs_plan_host_wait_event (plan, fsdp->inflight[0]);
-    zs_plan_event_free (plan, fsdp->inflight[0]);
-    fsdp->inflight[0] = fsdp->inflight[1];
-    fsdp->n_inflight--;
-  }
+  fsdp_limiter_wait (&fsdp->limiter, units);
   zs_plan_set_stream (plan, UNSHARD);
   flat->full = zs_plan_alloc (plan, bytes, ZS_CATEGORY_GATHERED);
   fsdp_collective (units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, bytes, UNSHARD);
@@ -138,18 +132,7 @@ reshard (Fsdp1 *fsdp, int32_t index)
   zs_plan_record_stream (plan, flat->full, COMPUTE);
   zs_plan_unref (plan, flat->full);
   flat->full = ZS_NO_TENSOR;
-  if (!fsdp->units.config.limit_all_gathers)
-    return;
-  /* The queue grows past its limit only when units are freed without a gather between. */
-  if (fsdp->n_inflight == MAX_INFLIGHT) {
-    zs_plan_event_free (plan, fsdp->inflight[0]);
-    fsdp->inflight[0] = fsdp->inflight[1];
-    fsdp->n_inflight--;
-  }
-  ZsEvent event = zs_plan_event_new (plan);
-
-  zs_plan_event_record (plan, event, COMPUTE);
-  fsdp->inflight[fsdp->n_inflight++] = event;
+  fsdp_limiter_freed (&fsdp->limiter, &fsdp->units);
 }
 
 /* ---- forward ---- */
@@ -195,6 +178,7 @@ drop_gradients (Fsdp1 *fsdp)
     zs_plan_unref (fsdp->units.plan, flat->gradient);
     flat->gradient = ZS_NO_TENSOR;
   }
+  fsdp_adapters_drop_gradients (&fsdp->units);
   fsdp->stepped = false;
 }
 
@@ -230,8 +214,10 @@ before_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
   Fsdp1 *fsdp = self;
   int32_t index = fsdp->units.unit_of_module[module];
 
-  if (index < 0)
+  if (index < 0) {
+    fsdp_adapter_enter (&fsdp->adapters, &fsdp->limiter, &fsdp->units, module);
     return;
+  }
   if (recompute) {   /* of a unit whose pre-backward hook runs first */
     pre_backward (fsdp, index);
     return;
@@ -255,6 +241,8 @@ after_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
   Fsdp1 *fsdp = self;
   int32_t index = fsdp->units.unit_of_module[module];
 
+  if (index < 0)
+    fsdp_adapter_leave (&fsdp->adapters, &fsdp->limiter, &fsdp->units, module);
   if (index < 0 || recompute)
     return;
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
@@ -273,6 +261,8 @@ before_backward (void *self, ZsPlan *plan, int32_t module)
   (void) plan;
   if (index >= 0)
     pre_backward (fsdp, index);
+  else
+    fsdp_adapter_enter (&fsdp->adapters, &fsdp->limiter, &fsdp->units, module);
 }
 
 /* The new gradients become, or are added to, what the optimizer sees.  Returns what is then to be
@@ -403,7 +393,10 @@ after_backward (void *self, ZsPlan *plan, int32_t module)
   int32_t index = fsdp->units.unit_of_module[module];
 
   (void) plan;
-  if (index >= 0 && index != root_of (fsdp))
+  if (index < 0) {
+    fsdp_adapter_leave (&fsdp->adapters, &fsdp->limiter, &fsdp->units, module);
+    fsdp_adapter_reduce (&fsdp->units, module);
+  } else if (index != root_of (fsdp))
     post_backward (fsdp, index);
 }
 
@@ -487,6 +480,7 @@ init (void *self, ZsPlan *plan)
     fsdp->flats[u].shard = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_MASTER, ZS_FLAG_PINNED);
     zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
   }
+  fsdp_adapters_init (units);
 }
 
 static void
@@ -583,7 +577,7 @@ fsdp1_digest (const void *self, bool events)
 
   memcpy (&copy, fsdp, sizeof copy);
   if (!events)
-    memset (copy.inflight, 0, sizeof copy.inflight);
+    memset (copy.limiter.inflight, 0, sizeof copy.limiter.inflight);
   uint64_t digest = zs_digest_items (fsdp_units_digest (&fsdp->units), &copy, 1);
 
   return zs_digest_items (digest, fsdp->flats, fsdp->units.n_units);
@@ -608,12 +602,13 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
                                   .whole = ZS_NO_TENSOR,
                                   .concatenate = zs_plan_kernel (plan, &concatenate) };
   }
+  fsdp->adapters.full = ZS_NO_TENSOR;
   fsdp->hooks = (ZsHooks) {
     .self = fsdp, .load = load, .init = init, .before_forward_pass = before_forward_pass,
     .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
-    .ends_inside_backward = true, .layer_trains_as_one = true,
+    .ends_inside_backward = true, .layer_trains_as_one = !fsdp_wraps_adapters (&fsdp->units),
     .weight_stream = UNSHARD, .gradient = gradient, .step = step,
     .save = save,
     .digest = fsdp1_digest,

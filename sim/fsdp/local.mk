@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
+  sim/fsdp/adapters.c \
+  sim/fsdp/adapters.h \
   sim/fsdp/config.h \
   sim/fsdp/fsdp.c \
   sim/fsdp/fsdp.h \

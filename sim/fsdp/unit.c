@@ -98,12 +98,28 @@ embedding_unit (const FsdpUnits *units)
   return units->n_units > units->model->shape.n_layers + 1 ? units->n_units - 2 : -1;
 }
 
-/* The unit of the decoder layers, the embedding or the root that MODULE is below. */
+bool
+fsdp_is_adapter (const FsdpUnits *units, int32_t module)
+{
+  ZsModuleKind kind = units->model->modules[module].kind;
+
+  return kind == ZS_MODULE_LORA_A || kind == ZS_MODULE_LORA_B;
+}
+
+bool
+fsdp_wraps_adapters (const FsdpUnits *units)
+{
+  return units->config.version == 1 && units->config.flat_optimizer && units->shape.lora.rank > 0;
+}
+
+/* The unit of the decoder layers, the embedding or the root that MODULE is below; -1: one of its own. */
 static int32_t
 unit_below (const FsdpUnits *units, int32_t module)
 {
   const ZsModule *modules = units->model->modules;
 
+  if (fsdp_wraps_adapters (units) && fsdp_is_adapter (units, module))
+    return -1;
   if (modules[module].layer >= 0)
     return modules[module].layer;
   for (int32_t m = module; m >= 0 && embedding_unit (units) >= 0; m = modules[m].parent)
@@ -140,12 +156,33 @@ fill_unit (FsdpUnits *units, FsdpUnit *unit, int32_t *next)
   finish_unit (units, unit);
 }
 
+/* Parameters that no unit has: each is flat by itself. */
+static void
+add_adapters (FsdpUnits *units, int32_t *next)
+{
+  for (int32_t i = 0; i < units->model->n_parameters; i++) {
+    const ZsParameter *parameter = &units->model->parameters[i];
+    int64_t shard = divide_up (parameter->elements, units->ranks);
+
+    if (unit_below (units, parameter->module) >= 0)
+      continue;
+    units->slot_of_parameter[i] = *next;
+    units->parameters[(*next)++] = (FsdpParameter) {
+      .index = i, .trainable = parameter->trainable, .elements = parameter->elements,
+      .shard_elements = shard,
+      .local_elements = CLAMP (parameter->elements - units->rank * shard, 0, shard),
+      .original = ZS_NO_TENSOR, .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
+      .gradient = ZS_NO_TENSOR, .accumulated = ZS_NO_TENSOR, .shard_gradient = ZS_NO_TENSOR,
+    };
+  }
+}
+
 static void
 make_optimizer (FsdpUnits *units)
 {
   gsize n = (gsize) units->model->n_parameters;
   g_autofree ZsOptimizerTensor *tensors = g_new0 (ZsOptimizerTensor, MAX (n, (gsize) units->n_units));
-  bool flat = units->config.version == 1 && units->config.flat_optimizer;
+  bool flat = units->config.version == 1 && units->config.flat_optimizer && !fsdp_wraps_adapters (units);
   int trained = 0;
 
   for (int32_t i = 0; flat && i < units->n_units; i++)   /* the root's comes first in parameters () */
@@ -206,6 +243,8 @@ fsdp_units_init (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *con
     units->units[i].root = i == units->n_units - 1;
     fill_unit (units, &units->units[i], &next);
   }
+  if (fsdp_wraps_adapters (units))
+    add_adapters (units, &next);
   if (config->cpu_offload)
     units->host_states = g_new0 (ZsTensor, 2 * (gsize) model->n_parameters);
   else

@@ -66,6 +66,11 @@ void fsdp_units_clear (FsdpUnits *units);
 /* A number for what changes from call to call. */
 uint64_t fsdp_units_digest (const FsdpUnits *units);
 
+/* FSDP1 with use_orig_params=False wants a unit's parameters all trained or all frozen: each adapter's
+ * A and B is a unit by itself, as peft's fsdp_auto_wrap_policy () and fsdp_qlora make them. */
+bool fsdp_wraps_adapters (const FsdpUnits *units);
+bool fsdp_is_adapter (const FsdpUnits *units, int32_t module);
+
 /* The model is built on the GPU in the parameters' dtype. */
 /* A copy or cast of ELEMENTS, EACH bytes of traffic for one. */
 uint32_t fsdp_copy_kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t each, const char *name);

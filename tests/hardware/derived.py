@@ -96,6 +96,18 @@ def zeropp():
     ok(exposed[2] < 0.7 * whole, "MiCS gathers in the node", "%.2f" % (exposed[2] / whole))
 
 
+def adapters():
+    """fsdp_qlora on two 3090: each LoRA matrix is a unit; allocated bytes and throughput were published."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../published/e2e-fq-3090")
+    for case, gib, tokens in (("003", 8.28, 100.94), ("004", 9.16, 339.34)):
+        with open(os.path.join(folder, "fq-3090-%s.yaml" % case)) as file:
+            result = run(file.read())
+        allocated, rate = result["peak_allocated_bytes"] / 2**30, result["tokens_per_second_per_gpu"]
+        ok(abs(allocated / gib - 1) < 0.04 and abs(rate / tokens - 1) < 0.15, "LoRA under FSDP1, fq-3090-" + case,
+           "%.2f GiB, published %.2f; %.1f tokens/s, published %.1f" % (allocated, gib, rate, tokens))
+
+
 nvme()
 zeropp()
+adapters()
 print("1..%d" % count)

@@ -59,7 +59,8 @@ for case, step in steps.items():
         sums[step["half"]].append(ours / kernels - 1)
     for phase in phases[:2]:
         error = predicted[phase] / wall(step, phase) - 1
-        if busy(step, phase) > 0.93 * wall(step, phase):
+        # the fake process group's copies run beside the kernels of FSDP and are in their sum
+        if busy(step, phase) > 0.93 * wall(step, phase) and step["config"]["framework"] == "plain":
             by_gpu[step["half"]].append(error)
         elif busy(step, phase) < 0.6 * wall(step, phase):
             by_host.append(error)
@@ -72,7 +73,7 @@ for case, step in steps.items():
 for half, what in (("c", "calibration"), ("v", "validation"), ("e", "shapes of micro_e2e.csv")):
     ok(statistics.median(map(abs, sums[half])) <= 0.03 and max(map(abs, sums[half])) <= 0.10,
        "kernels add up, " + what, show(sums[half]))
-    ok(statistics.median(map(abs, by_gpu[half])) <= 0.04 and max(map(abs, by_gpu[half])) <= 0.12,
+    ok(statistics.median(map(abs, by_gpu[half])) <= 0.04 and max(map(abs, by_gpu[half])) <= 0.08,
        "phases that the GPU bounds, " + what, show(by_gpu[half]))
 ok(all(1 / 1.7 < 1 + error < 1.7 for error in by_host), "phases that the host bounds, within what they spread",
    show(by_host))

@@ -102,6 +102,8 @@ def framework(row, world):
     offload = "true" if row["offload_param"] == "cpu" else "false"
     fsdp = ("  fsdp: {reshard_after_forward: %s, param_dtype: bf16, %s, cpu_offload: %s}"
             % (reshard, mixed, offload))
+    if "fsdp_qlora" in name:      # its train.py: use_orig_params=False, parameters and gradients in bf16
+        fsdp = fsdp.replace("reduce_dtype: fp32", "reduce_dtype: bf16").replace("}", ", use_orig_params: false, storage_dtype: bf16}")
     clip = ["  gradient_clipping: 1.0"]
     if "fsdp2" in name:
         return ["  framework: fsdp2", fsdp] + clip
