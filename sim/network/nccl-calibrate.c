@@ -127,13 +127,17 @@ zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
   if (comm->n_nodes > 1) {
     const ZsNetwork *network = &comm->topology->network;
     double message, n_messages = zs_nccl_messages (comm, kind, algorithm, protocol, bytes, &message);
-    /* the plug-ins of 2025 (NCCL's release stands for them) no longer show it: two nodes of two H100 NVL, 7-8 us a message */
-    bool asks = network->handshake_from > 0 && n_messages > 0 && message >= (double) network->handshake_from
-                && comm->environment.version < ZS_VERSION (2, 27, 0);
+    /* The libfabric plug-ins of 2025 (NCCL's release stands for them) show no handshake and half the time of a message,
+     * except LL's, whose flags the thread reads: two nodes of two H100 NVL over Slingshot, 7-8 us with LL and at most 4.4
+     * with Simple; 32 B200 over EFA, at most 5 with LL128. */
+    bool libfabric = network->kind == ZS_NETWORK_SLINGSHOT || network->kind == ZS_NETWORK_EFA;
+    bool newer = libfabric && comm->environment.version >= ZS_VERSION (2, 27, 0);
+    bool asks = network->handshake_from > 0 && n_messages > 0 && message >= (double) network->handshake_from && !newer;
+    ZsTime turn = newer && protocol != ZS_PROTOCOL_LL ? network->message_time / 2 : network->message_time;
     ZsTime more = asks ? network->handshake_time : 0;
 
     *latency += net_hops (comm, kind, algorithm) * (double) (network->extra_latency + more) / 1e6;
-    turns = n_messages * (double) (network->message_time + more) / 1e6;
+    turns = n_messages * (double) (turn + more) / 1e6;
   }
   /* NCCL discounts trees by 8 %, plain ones (a NIC beside each GPU) by 15 % more.  Machines do not: 8 GH200 of two
    * nodes reach 89 % of their NICs, 16 A100 83 %. */

@@ -93,7 +93,8 @@ typedef struct {
   ZsRate        rate;        /* of one NIC, one direction */
   ZsTime        latency;     /* that the plug-in reports to NCCL (one way) */
   ZsTime        extra_latency;   /* of the fabric, which NCCL's model does not know; per hop */
-  ZsTime        message_time;    /* of a proxy thread for one message, whatever its bytes; 0: not known to matter */
+  ZsTime        message_time;    /* of a proxy thread for one message, whatever its bytes; 0: not known to matter.  Over libfabric
+                                    with the plug-ins up to 2024: nccl-calibrate.c has the later ones */
   int64_t       handshake_from;  /* bytes of a message from which the sender asks first (rendezvous); 0: it never does */
   ZsTime        handshake_time;  /* what this adds to a hop */
   double        efficiency;  /* of `rate` that NCCL reaches on large messages */
