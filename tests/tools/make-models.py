@@ -208,8 +208,6 @@ def gpu(row):
         out.append('matmul_efficiency: ' + of(number(fraction), 'assumed', why))
     if name == 'H200-SXM-141GB':
         out.append('matmul_full_clock: ' + of('0.892', 'measured', 'one H200: products in 36 training steps, torch 2.11'))
-    elif name in ('H100-SXM5-80GB', 'H800-SXM-80GB'):
-        out.append('matmul_full_clock: ' + of('0.892', 'assumed', 'as the H200: same chip, same power limit'))
     if name in MEMORY:
         fraction, origin, why = MEMORY[name]
         out.append('memory_efficiency: ' + of(number(fraction), origin, why))
