@@ -2,9 +2,9 @@
  *
  * Reference host (speed 1): 16-core Xeon virtual machine, Python 3.12, torch 2.11, transformers 5.17.
  * These machines differ: the same plain forward of a host-bound LLaMA took 0.72 to 2.1 ms per decoder
- * layer (41 launches, 13 modules), backward (98 launches) 1.6 to 2.9 ms, a DeepSpeed stage-3 forward of
- * one shape 72 to 131 ms.  The table is the middle: 1.35 ms per layer forward, 1.8 backward; its
- * spread is a factor of 1.6 either way.  The proportions of its rows come from one machine (operators
+ * layer (41 launches, 13 modules), backward (76 launches) 1.45 to 2.9 ms, a DeepSpeed stage-3 forward of
+ * one shape 72 to 131 ms.  The table is the middle: 1.27 ms per layer forward, 1.85 backward; its
+ * spread is a factor of 1.6 either way, and as much within one process.  The proportions of its rows come from one machine (operators
  * called in a loop, pieces of a layer, whole steps at 2, 8 and 16 layers) and from differences between
  * plain, ZeRO-2, ZeRO-3 and FSDP2 steps of equal shape (16 and 32 layers).
  */
@@ -13,7 +13,8 @@
 #include "sim/hardware/kernel-time.h"
 
 /* Called in a loop: without autograd 7.4-10.2 us, with 8.4-13.5, F.linear 15.7-21; in backward a node
- * of one kernel 11-22 us, one of two products 44; whole steps need 21 per launch in backward. */
+ * of one kernel 11-22 us, one of two products 44; whole steps need 19 to 30 per launch in
+ * backward. */
 static const ZsTime LAUNCH_COSTS[ZS_N_LAUNCHES] = {
   [ZS_LAUNCH_EAGER]    = 11 * ZS_MICROSECOND,
   [ZS_LAUNCH_NO_GRAD]  = 17 * ZS_MICROSECOND / 2,
@@ -43,8 +44,8 @@ static const ZsTime LAUNCH_COSTS[ZS_N_LAUNCHES] = {
  * backward. */
 static const ZsTime HOST_WORK_COSTS[ZS_N_HOST_WORKS] = {
   [ZS_HOST_MODULE_CALL]       = 6 * ZS_MICROSECOND,
-  [ZS_HOST_LAYER_BODY]        = 230 * ZS_MICROSECOND,
-  [ZS_HOST_ATTENTION_BODY]    = 450 * ZS_MICROSECOND,
+  [ZS_HOST_LAYER_BODY]        = 190 * ZS_MICROSECOND,
+  [ZS_HOST_ATTENTION_BODY]    = 435 * ZS_MICROSECOND,
   [ZS_HOST_NORM_BODY]         = 30 * ZS_MICROSECOND,
   [ZS_HOST_LORA_BODY]         = 30 * ZS_MICROSECOND,
   [ZS_HOST_HOOK]              = 70 * ZS_MICROSECOND,
@@ -63,10 +64,10 @@ static const ZsTime HOST_WORK_COSTS[ZS_N_HOST_WORKS] = {
   [ZS_HOST_CLIP_FIXED]        = 1200 * ZS_MICROSECOND,
   [ZS_HOST_DTENSOR]           = 8 * ZS_MICROSECOND,
   [ZS_HOST_DTENSOR_FIXED]     = 2000 * ZS_MICROSECOND,
-  [ZS_HOST_FSDP_HOOK]         = 540 * ZS_MICROSECOND,
+  [ZS_HOST_FSDP_HOOK]         = 520 * ZS_MICROSECOND,
   [ZS_HOST_FSDP_GRADIENT]     = 60 * ZS_MICROSECOND,
   [ZS_HOST_CHECKPOINT]        = 150 * ZS_MICROSECOND,
-  [ZS_HOST_SAVED_TENSOR]      = 10 * ZS_MICROSECOND,
+  [ZS_HOST_SAVED_TENSOR]      = 11 * ZS_MICROSECOND,
   [ZS_HOST_AUTOGRAD_NODE]     = 2 * ZS_MICROSECOND,
   [ZS_HOST_MODEL_BODY]        = 1500 * ZS_MICROSECOND,
   [ZS_HOST_BACKWARD_START]    = 1000 * ZS_MICROSECOND,
