@@ -14,6 +14,7 @@ typedef struct {
 typedef struct {
   GHashTable *index;
   GArray     *rows;       /* ZsPageNumber; NULL: none */
+  uint32_t    last[256];  /* 1 + number that was given last, by a hash */
 } ZsPageNumbers;
 
 uint32_t zs_page_number (ZsPageNumbers *numbers, int64_t value, const char *text, int extra);

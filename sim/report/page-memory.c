@@ -51,17 +51,65 @@ by_address (const void *a, const void *b)
   return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Rows for the values of TABLE (ZsMemoryEvent) by address. */
-static void
-add_table (Memory *memory, GHashTable *table, int action)
+/* What is at each address: open addressing, since every event of the history asks. */
+typedef struct {
+  int64_t address;
+  const ZsMemoryEvent *event;   /* NULL: nothing, but others may follow */
+  bool waiting;                 /* freed, but not by every stream */
+} Place;
+
+typedef struct {
+  Place   *places;
+  uint32_t mask, n;             /* n: that were ever used */
+} Places;
+
+static Place *
+place_of (const Places *places, int64_t address)
 {
-  GHashTableIter iterator;
-  gpointer value;
+  uint32_t at = (uint32_t) ((uint64_t) (address / UNIT) * UINT64_C (0x9e3779b97f4a7c15) >> 32);
+
+  while (places->places[at & places->mask].address != address
+         && places->places[at & places->mask].address != 0)
+    at++;
+  return &places->places[at & places->mask];
+}
+
+static void
+grow_places (Places *places)
+{
+  Places old = *places;
+
+  places->mask = old.places == NULL ? 4095 : old.mask * 4 + 3;
+  places->places = g_new0 (Place, (gsize) places->mask + 1);
+  places->n = 0;
+  for (uint32_t p = 0; old.places != NULL && p <= old.mask; p++)
+    if (old.places[p].event != NULL) {
+      *place_of (places, old.places[p].address) = old.places[p];
+      places->n++;
+    }
+  g_free (old.places);
+}
+
+static void
+put (Places *places, const ZsMemoryEvent *event)
+{
+  if (places->places == NULL || places->n * 2 > places->mask)
+    grow_places (places);
+  Place *place = place_of (places, event->address);
+
+  places->n += place->address == 0;
+  *place = (Place) { .address = event->address, .event = event };
+}
+
+/* Rows of what is in PLACES, of those that are WAITING or of those that are not, by address. */
+static void
+add_places (Memory *memory, const Places *places, bool waiting, int action)
+{
   g_autoptr (GPtrArray) events = g_ptr_array_new ();
 
-  g_hash_table_iter_init (&iterator, table);
-  while (g_hash_table_iter_next (&iterator, NULL, &value))
-    g_ptr_array_add (events, value);
+  for (uint32_t p = 0; places->places != NULL && p <= places->mask; p++)
+    if (places->places[p].event != NULL && places->places[p].waiting == waiting)
+      g_ptr_array_add (events, (gpointer) places->places[p].event);
   if (events->len > 0)
     qsort (events->pdata, events->len, sizeof (gpointer), by_address);
   for (guint i = 0; i < events->len; i++)
@@ -72,58 +120,47 @@ add_table (Memory *memory, GHashTable *table, int action)
 static guint
 add_start (Memory *memory, const GArray *events, ZsTime start)
 {
-  g_autoptr (GHashTable) blocks = g_hash_table_new (g_int64_hash, g_int64_equal);
-  g_autoptr (GHashTable) waiting = g_hash_table_new (g_int64_hash, g_int64_equal);
-  g_autoptr (GHashTable) segments = g_hash_table_new (g_int64_hash, g_int64_equal);
+  Places blocks = { NULL }, segments = { NULL };
+  Place *place;
   guint e = 0;
 
+  grow_places (&blocks);
+  grow_places (&segments);
   for (; e < events->len; e++) {
-    ZsMemoryEvent *event = &g_array_index (events, ZsMemoryEvent, e);
+    const ZsMemoryEvent *event = &g_array_index (events, ZsMemoryEvent, e);
 
     if (event->when >= start)
       break;
     switch (event->action) {
     case ZS_ALLOCATOR_ALLOC:
-      g_hash_table_insert (blocks, &event->address, event);
+      put (&blocks, event);
       break;
-    case ZS_ALLOCATOR_FREE_REQUESTED: {
-      gpointer block = g_hash_table_lookup (blocks, &event->address);
-
-      if (block != NULL)
-        g_hash_table_insert (waiting, &event->address, block);
-      g_hash_table_remove (blocks, &event->address);
+    case ZS_ALLOCATOR_FREE_REQUESTED:
+      place_of (&blocks, event->address)->waiting = true;
       break;
-    }
     case ZS_ALLOCATOR_FREE_COMPLETED:
-      g_hash_table_remove (waiting, &event->address);
+      place = place_of (&blocks, event->address);
+      if (place->waiting)
+        place->event = NULL;
       break;
     case ZS_ALLOCATOR_SEGMENT_ALLOC:
     case ZS_ALLOCATOR_SEGMENT_MAP:
-      g_hash_table_insert (segments, &event->address, event);
+      put (&segments, event);
       break;
     case ZS_ALLOCATOR_SEGMENT_FREE:
     case ZS_ALLOCATOR_SEGMENT_UNMAP:
-      g_hash_table_remove (segments, &event->address);
+      place_of (&segments, event->address)->event = NULL;
       break;
     default:
       break;
     }
   }
-  add_table (memory, segments, ZS_ALLOCATOR_SEGMENT_ALLOC);
-  add_table (memory, waiting, ZS_ALLOCATOR_ALLOC);
-  add_table (memory, blocks, ZS_ALLOCATOR_ALLOC);
-  /* freed already, but not by every stream */
-  GHashTableIter iterator;
-  gpointer value;
-  g_autoptr (GPtrArray) freed = g_ptr_array_new ();
-
-  g_hash_table_iter_init (&iterator, waiting);
-  while (g_hash_table_iter_next (&iterator, NULL, &value))
-    g_ptr_array_add (freed, value);
-  if (freed->len > 0)
-    qsort (freed->pdata, freed->len, sizeof (gpointer), by_address);
-  for (guint i = 0; i < freed->len; i++)
-    add_row (memory, ZS_ALLOCATOR_FREE_REQUESTED, 0, freed->pdata[i]);
+  add_places (memory, &segments, false, ZS_ALLOCATOR_SEGMENT_ALLOC);
+  add_places (memory, &blocks, true, ZS_ALLOCATOR_ALLOC);
+  add_places (memory, &blocks, false, ZS_ALLOCATOR_ALLOC);
+  add_places (memory, &blocks, true, ZS_ALLOCATOR_FREE_REQUESTED);
+  g_free (blocks.places);
+  g_free (segments.places);
   return e;
 }
 

@@ -36,7 +36,7 @@ zs_pack_finish (GByteArray *const *columns, int n_columns, bool quick)
   g_autofree guint8 *packed = g_malloc (room);
 
   /* fails only where the room is too small */
-  int status = compress2 (packed, &room, all->data, all->len, quick ? 1 : 9);
+  int status = compress2 (packed, &room, all->data, all->len, quick ? 1 : 6);
 
   g_assert (status == Z_OK);
   return g_base64_encode (packed, room);

@@ -17,15 +17,28 @@ uint32_t
 zs_page_number (ZsPageNumbers *numbers, int64_t value, const char *text, int extra)
 {
   ZsPageNumber key = { .value = value, .text = text, .extra = extra };
+  uint32_t place = ((uint32_t) (guintptr) text >> 3 ^ (uint32_t) ((uint64_t) value >> 9)
+                    ^ (uint32_t) extra * 31u) % G_N_ELEMENTS (numbers->last);
   gpointer found;
 
+  if (numbers->rows != NULL && numbers->last[place] != 0) {   /* mostly one of the last few */
+    uint32_t number = numbers->last[place] - 1;
+    const ZsPageNumber *row = &g_array_index (numbers->rows, ZsPageNumber, number);
+
+    if (row->text == text && row->value == value && row->extra == extra)
+      return number;
+  }
   if (numbers->index == NULL) {
     numbers->index = g_hash_table_new_full (zs_page_number_hash, zs_page_number_equal, g_free, NULL);
     numbers->rows = g_array_new (FALSE, FALSE, sizeof (ZsPageNumber));
   }
-  if (g_hash_table_lookup_extended (numbers->index, &key, NULL, &found))
+  if (g_hash_table_lookup_extended (numbers->index, &key, NULL, &found)) {
+    numbers->last[place] = GPOINTER_TO_UINT (found) + 1;
     return GPOINTER_TO_UINT (found);
+  }
   uint32_t number = numbers->rows->len;
+
+  numbers->last[place] = number + 1;
 
   g_array_append_val (numbers->rows, key);
   g_hash_table_insert (numbers->index, g_memdup2 (&key, sizeof key), GUINT_TO_POINTER (number));
@@ -70,6 +83,38 @@ by_track (const void *a, const void *b)
   return x->end < y->end ? -1 : x->end > y->end;
 }
 
+/* SPANS, which it frees, by track.  A track's own are mostly in order, so they are dealt out, and only those
+ * that are not are sorted. */
+static GArray *
+sort_spans (GArray *spans)
+{
+  GArray *sorted = g_array_sized_new (FALSE, FALSE, sizeof (ZsSpan), spans->len);
+  guint n[ZS_N_TRACKS + 1] = { 0 };
+
+  g_array_set_size (sorted, spans->len);
+  for (guint s = 0; s < spans->len; s++)
+    n[g_array_index (spans, ZsSpan, s).track + 1]++;
+  for (int track = 0; track < ZS_N_TRACKS; track++)
+    n[track + 1] += n[track];
+  for (guint s = 0; s < spans->len; s++) {
+    const ZsSpan *span = &g_array_index (spans, ZsSpan, s);
+
+    g_array_index (sorted, ZsSpan, n[span->track]++) = *span;
+  }
+  g_array_unref (spans);
+  /* now n[] are the ends */
+  for (int track = 0; track < ZS_N_TRACKS; track++) {
+    guint first = track > 0 ? n[track - 1] : 0, s = first + 1;
+
+    while (s < n[track] && by_track (&g_array_index (sorted, ZsSpan, s - 1),
+                                     &g_array_index (sorted, ZsSpan, s)) <= 0)
+      s++;
+    if (s < n[track])
+      qsort (&g_array_index (sorted, ZsSpan, first), n[track] - first, sizeof (ZsSpan), by_track);
+  }
+  return sorted;
+}
+
 /* Spans of RANK that touch the time from START to END, cut to it, by track. */
 static GArray *
 spans_between (const ZsResult *result, int32_t rank, ZsTime start, ZsTime end)
@@ -85,9 +130,7 @@ spans_between (const ZsResult *result, int32_t rank, ZsTime start, ZsTime end)
     span.end = MIN (span.end, end);
     g_array_append_val (spans, span);
   }
-  if (spans->len > 0)
-    qsort (spans->data, spans->len, sizeof (ZsSpan), by_track);
-  return spans;
+  return sort_spans (spans);
 }
 
 /* Host work that follows without a pause is one. */
