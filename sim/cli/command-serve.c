@@ -7,6 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/command-list.h"
 #include "sim/cli/load.h"
+#include "sim/run/run.h"
 #include "sim/web/serve.h"
 
 #define DEFAULT_PORT     8642
@@ -42,6 +43,7 @@ zs_command_serve (const ZsOptions *options, char **arguments)
   sigaddset (&signals, SIGINT);
   sigaddset (&signals, SIGTERM);
   pthread_sigmask (SIG_BLOCK, &signals, NULL);
+  zs_run_keep_memory ();
   g_autoptr (ZsServer) server = zs_server_new (&serve, scenario, &error);
 
   if (server == NULL)

@@ -14,7 +14,8 @@
  * they are floating point).  The result is that of the long way, to the picosecond and the byte;
  * tests/run holds the two against each other.
  *
- * Runs that keep every span, every allocation or every change of a link's rate are run the long way.
+ * Spans, allocations and changes of links' rates are noted again too; but a run that keeps them counts
+ * what it copies as run, since it takes as much room.
  */
 #include "config.h"
 
@@ -36,8 +37,7 @@ zs_repeat_init (Run *run)
 {
   const ZsRunOptions *options = run->options;
 
-  run->looks_for_repeats = !options->no_repeats && !options->want_spans
-                           && !options->want_memory_events && !options->want_link_points;
+  run->looks_for_repeats = !options->no_repeats;
   for (int kind = 0; kind < ZS_N_REPEATS; kind++) {
     run->boundaries[kind] = g_array_new (FALSE, FALSE, sizeof (Boundary));
     g_array_set_clear_func (run->boundaries[kind], clear_boundary);
@@ -172,6 +172,69 @@ zs_repeat_points (Rank *rank)
   return all;
 }
 
+/* A wait that went on into the period goes on in each of its repetitions. */
+static void
+repeat_spans (Rank *rank, const RankPast *past, int64_t times, ZsTime period)
+{
+  guint end = rank->spans != NULL ? rank->spans->len : 0, last = rank->last_wait;
+
+  if (rank->spans == NULL)
+    return;
+  ZsTime last_end = last > 0 ? g_array_index (rank->spans, ZsSpan, last - 1).end : 0;
+  ZsTime longer = past->last_wait > 0 ? g_array_index (rank->spans, ZsSpan, past->last_wait - 1).end
+                                          - past->last_wait_end : 0;
+
+  for (int64_t t = 1; t <= times; t++) {
+    if (longer > 0)
+      g_array_index (rank->spans, ZsSpan, rank->last_wait - 1).end += longer;
+    for (guint s = past->n_spans; s < end; s++) {
+      ZsSpan span = g_array_index (rank->spans, ZsSpan, s);
+
+      if (s == last - 1)
+        span.end = last_end;
+      span.start += t * period;
+      span.end += t * period;
+      g_array_append_val (rank->spans, span);
+    }
+    if (last > past->n_spans)
+      rank->last_wait += end - past->n_spans;
+  }
+}
+
+static void
+repeat_memory_events (Rank *rank, const RankPast *past, int64_t times, ZsTime period)
+{
+  guint end = rank->memory_events != NULL ? rank->memory_events->len : 0;
+
+  for (int64_t t = 1; t <= times; t++)
+    for (guint e = past->n_memory_events; e < end; e++) {
+      ZsMemoryEvent event = g_array_index (rank->memory_events, ZsMemoryEvent, e);
+
+      event.when += t * period;
+      g_array_append_val (rank->memory_events, event);
+    }
+}
+
+static void
+repeat_link_points (Run *run, guint first, int64_t times, ZsTime period)
+{
+  guint end = run->link_points != NULL ? run->link_points->len : 0;
+
+  for (int64_t t = 1; t <= times; t++)
+    for (guint p = first; p < end; p++) {
+      ZsLinkPoint point = g_array_index (run->link_points, ZsLinkPoint, p);
+
+      point.when += t * period;
+      g_array_append_val (run->link_points, point);
+    }
+}
+
+static bool
+keeps_all (const Rank *rank)
+{
+  return rank->spans != NULL || rank->memory_events != NULL || rank->run->link_points != NULL;
+}
+
 static void
 repeat_flops (Rank *rank, const RankPast *past, int64_t times)
 {
@@ -221,6 +284,8 @@ repeat_rank (Rank *rank, const RankPast *past, int64_t times, ZsTime period,
     zs_memory_keep_peak (rank);
   repeat_phases (rank, past, times, period, advance);
   repeat_points (rank, past, times, period);
+  repeat_spans (rank, past, times, period);
+  repeat_memory_events (rank, past, times, period);
   g_array_set_size (rank->phase_flops, rank->phases->len - 1);
   for (guint p = n_phases - 1; p + 1 < rank->phases->len; p++)
     g_array_index (rank->phase_flops, double, p)
@@ -229,7 +294,8 @@ repeat_rank (Rank *rank, const RankPast *past, int64_t times, ZsTime period,
     rank->wait[w] += times * (rank->wait[w] - past->wait[w]);
   int64_t n_repeated = times * (rank->n_instructions - past->n_instructions);
 
-  rank->n_repeated += n_repeated;
+  if (!keeps_all (rank))
+    rank->n_repeated += n_repeated;
   rank->n_instructions += n_repeated;
   rank->host += times * period;
   rank->wait_since += times * period;
@@ -259,6 +325,13 @@ times_left (const Run *run, const Boundary *past, const ZsPlannerPlace *advance)
   /* far from the end of time and of what fits an array */
   if (period > 0)
     times = MIN (times, ZS_TIME_MAX / 4 / period);
+  for (int32_t k = 0; k < run->n_ranks; k++) {
+    const Rank *rank = &run->ranks[k];
+    int64_t of_period = rank->n_instructions - past->ranks[k].n_instructions;
+
+    if (keeps_all (rank) && of_period > 0)
+      times = MIN (times, MAX (0, run->max_instructions - rank->n_instructions) / of_period);
+  }
   return MIN (times, 1000000);
 }
 
@@ -275,6 +348,7 @@ repeat (Run *run, const Boundary *past, int64_t times, const ZsPlannerPlace *adv
   zs_event_queue_shift (&run->queue, times * period);
   zs_earliest_shift (&run->earliest, times * period);
   run->now += times * period;
+  repeat_link_points (run, past->n_link_points, times, period);
   run->n_repeated_events += times * (run->n_events - past->n_events);
   run->n_events += times * (run->n_events - past->n_events);
   for (int32_t k = 0; k < run->n_ranks; k++)
@@ -286,7 +360,9 @@ add_boundary (Run *run, int kind, uint64_t digest, const ZsPlannerPlace *place)
 {
   Boundary boundary = {
     .digest = digest, .place = *place, .when = run->ranks[0].host, .n_events = run->n_events,
-    .n_resets = run->n_resets, .use = zs_flow_set_use (run->flows, run->ranks[0].host),
+    .n_resets = run->n_resets,
+    .n_link_points = run->link_points != NULL ? run->link_points->len : 0,
+    .use = zs_flow_set_use (run->flows, run->ranks[0].host),
     .ranks = g_new (RankPast, run->n_ranks),
   };
 
@@ -298,6 +374,14 @@ add_boundary (Run *run, int kind, uint64_t digest, const ZsPlannerPlace *place)
       .n_instructions = rank->n_instructions, .nvme_bytes = rank->nvme_bytes,
     };
     memcpy (boundary.ranks[k].wait, rank->wait, sizeof rank->wait);
+    if (rank->memory_events != NULL)
+      boundary.ranks[k].n_memory_events = rank->memory_events->len;
+    if (rank->spans == NULL)
+      continue;
+    boundary.ranks[k].n_spans = rank->spans->len;
+    boundary.ranks[k].last_wait = rank->last_wait;
+    if (rank->last_wait > 0)
+      boundary.ranks[k].last_wait_end = g_array_index (rank->spans, ZsSpan, rank->last_wait - 1).end;
   }
   g_array_append_val (run->boundaries[kind], boundary);
 }

@@ -6,7 +6,9 @@
 
 /* What a rank had noted. */
 typedef struct {
-  guint    n_phases, n_points;
+  guint    n_phases, n_points, n_spans, n_memory_events;
+  guint    last_wait;      /* among spans, and its end then */
+  ZsTime   last_wait_end;
   ZsTime   wait[ZS_N_WAITS];
   int64_t  n_instructions, nvme_bytes;
 } RankPast;
@@ -16,6 +18,7 @@ typedef struct {
   ZsPlannerPlace place;
   ZsTime   when;
   int64_t  n_events, n_resets;
+  guint    n_link_points;
   int64_t *use;
   RankPast *ranks;
 } Boundary;

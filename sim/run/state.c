@@ -173,6 +173,11 @@ add_rank (uint64_t digest, const Rank *rank, ZsTime now)
     digest = zs_digest_add (digest, blocked->cause);
   }
   digest = zs_digest_add (digest, rank->phases->len - rank->marks->len);
+  if (rank->last_wait > 0) {      /* may go on */
+    const ZsSpan *wait = &g_array_index (rank->spans, ZsSpan, rank->last_wait - 1);
+
+    digest = zs_digest_add (add_time (digest, wait->end, now), wait->cause);
+  }
   digest = zs_digest_items (digest, &rank->flops, 1);
   return add_memory (add_slots (digest, rank), rank);
 }

@@ -97,6 +97,35 @@ make_job (uint32_t seed, Job *job, ZsRunOptions *options)
   job_ready (job);
 }
 
+/* What was kept of everything that happened, as one number: spans in any order, events in theirs. */
+static uint64_t
+whole_story (const ZsResult *result)
+{
+  uint64_t digest = 1, sum = 0;
+
+  for (guint s = 0; result->spans != NULL && s < result->spans->len; s++) {
+    const ZsSpan *span = &g_array_index (result->spans, ZsSpan, s);
+    const int64_t of_span[] = { span->rank, span->track, span->kind, span->cause, span->start,
+                                span->end, span->layer, span->bytes, span->critical };
+
+    sum += zs_digest_items (1, of_span, G_N_ELEMENTS (of_span));
+  }
+  for (guint e = 0; result->memory_events != NULL && e < result->memory_events->len; e++) {
+    const ZsMemoryEvent *event = &g_array_index (result->memory_events, ZsMemoryEvent, e);
+    const int64_t of_event[] = { event->action, event->stream, event->category, event->layer,
+                                 event->when, event->address, event->bytes, event->block_bytes };
+
+    digest = zs_digest_items (digest, of_event, G_N_ELEMENTS (of_event));
+  }
+  for (guint p = 0; result->link_points != NULL && p < result->link_points->len; p++) {
+    const ZsLinkPoint *point = &g_array_index (result->link_points, ZsLinkPoint, p);
+    const int64_t of_point[] = { point->when, point->resource, point->rate };
+
+    digest = zs_digest_items (digest, of_point, G_N_ELEMENTS (of_point));
+  }
+  return zs_digest_add (digest, sum);
+}
+
 /* What a result says, as one number.  An OOM of one of many ranks stops the others where they happen to
  * be, and what they noted until then is not compared. */
 static uint64_t
@@ -132,6 +161,8 @@ fingerprint (const ZsResult *result)
 
     digest = zs_digest_add (zs_digest_add (digest, (uint64_t) link->bytes), (uint64_t) link->busy);
   }
+  if (result->outcome == ZS_OUTCOME_OK)
+    digest = zs_digest_add (digest, whole_story (result));
   return digest;
 }
 
@@ -228,11 +259,35 @@ a_cache_knows_equal_plans (void)
   job_clear (&job);
 }
 
+/* As reports and traces want them. */
+static void
+all_that_happened_repeats (void)
+{
+  for (uint32_t seed = 0; seed < JOBS / 2; seed++) {
+    Job job;
+    ZsRunOptions options;
+
+    make_job (seed, &job, &options);
+    options.want_spans = options.want_memory_events = options.want_link_points = true;
+    uint64_t usual = run (&job, &options, NULL, NULL);
+
+    options.no_repeats = true;
+    uint64_t whole = run (&job, &options, NULL, NULL);
+
+    if (usual != whole)
+      printf ("# seed %u: %016" G_GINT64_MODIFIER "x, without repetitions %016" G_GINT64_MODIFIER
+              "x\n", seed, usual, whole);
+    CU_ASSERT_EQUAL (usual, whole);
+    job_clear (&job);
+  }
+}
+
 int
 main (void)
 {
   static const CU_TestInfo tests[] = {
     { "every way gives the same", every_way_gives_the_same },
+    { "all that happened repeats", all_that_happened_repeats },
     { "a cache knows equal plans", a_cache_knows_equal_plans },
     CU_TEST_INFO_NULL
   };
