@@ -115,7 +115,8 @@ lane_passed (Rank *rank, int l)
   Lane *lane = &rank->lanes[l];
   uint32_t waiters = lane->waiters;
 
-  while (waiters != 0) {
+  /* what passes may pass this lane in its turn: those that it has woken are no waiters any more */
+  while ((waiters &= lane->waiters) != 0) {
     int w = __builtin_ctz (waiters);
     Lane *waiter = &rank->lanes[w];
     const Item *item = &waiter->ring[waiter->done & waiter->mask];

@@ -5,11 +5,13 @@
 
 #include <string.h>
 
+#define FSDP "training.fsdp."
 #define ZERO "training.deepspeed.zero_optimization."
 
 const char *const ZS_SPACE_NAMES[] = {
-  "stage", "offload", "checkpointing", "batch", "attention", "reduce_bucket_size", "prefetch",
-  "live_parameters", "sub_group_size", "overlap_comm", "pin_memory", "omp_threads", "allocator", NULL,
+  "stage", "offload", "reshard", "checkpointing", "batch", "attention", "reduce_bucket_size", "prefetch",
+  "live_parameters", "sub_group_size", "overlap_comm", "pin_memory", "omp_threads", "limit_all_gathers",
+  "allocator", NULL,
 };
 
 typedef struct {
@@ -172,13 +174,70 @@ add_switches (Builder *builder)
     add_value (dimension, g_strdup ("training.alloc_conf=expandable_segments:True"), NULL);
 }
 
+/* The optimizer on the CPU. */
+static void
+add_threads (Builder *builder)
+{
+  const ZsScenario *scenario = builder->scenario;
+  ZsDimension *dimension
+      = add_dimension (builder, "omp_threads", ZS_DIMENSION_TUNING, ZS_SENSE_OFFLOAD,
+                       "the CPU's optimizer on all cores (OMP_NUM_THREADS; torchrun sets 1)");
+  int threads = (int) (scenario->cluster.host.cores / MAX (scenario->cluster.gpus_per_node, 1));
+
+  if (dimension != NULL && threads > 1 && threads != scenario->cluster.host.omp_threads)
+    add_value (dimension, set_int ("training.omp_threads", threads), NULL);
+}
+
+static void
+add_fsdp (Builder *builder)
+{
+  const ZsFsdpConfig *fsdp = &builder->scenario->training.fsdp;
+  ZsDimension *dimension;
+
+  dimension = add_dimension (builder, "reshard", ZS_DIMENSION_STRUCTURE, ZS_SENSE_ALWAYS,
+                             "weights that stay gathered between forward and backward take memory and save "
+                             "a gather");
+  if (dimension != NULL)
+    add_value (dimension, g_strdup_printf (FSDP "reshard_after_forward=%s",
+                                           fsdp->reshard_after_forward ? "false" : "true"), NULL);
+  dimension = add_dimension (builder, "offload", ZS_DIMENSION_STRUCTURE, ZS_SENSE_ALWAYS,
+                             "shards in host memory cross PCIe, and the optimizer runs on the CPU");
+  if (dimension != NULL)
+    add_value (dimension, g_strdup_printf (FSDP "cpu_offload=%s", fsdp->cpu_offload ? "false" : "true"),
+               NULL)->offload = !fsdp->cpu_offload;
+}
+
+/* What FSDP2 has no settings for. */
+static void
+add_fsdp_switches (Builder *builder)
+{
+  static const char *const PREFETCH[] = { "none", "backward_pre", "backward_post" };
+  const ZsFsdpConfig *fsdp = &builder->scenario->training.fsdp;
+  int now = fsdp->backward_prefetch ? 1 : fsdp->prefetch_after ? 2 : 0;
+  ZsDimension *dimension;
+
+  add_threads (builder);
+  if (fsdp->version != 1)
+    return;
+  dimension = add_dimension (builder, "prefetch", ZS_DIMENSION_TUNING, ZS_SENSE_ALWAYS,
+                             "what backward gathers next, before or after the reduction, and holds");
+  for (int i = 0; dimension != NULL && i < 3; i++)
+    if (i != now)
+      add_value (dimension, g_strconcat (FSDP "backward_prefetch=", PREFETCH[i], NULL), NULL);
+  dimension = add_dimension (builder, "limit_all_gathers", ZS_DIMENSION_TUNING, ZS_SENSE_ALWAYS,
+                             "the host waits until no more than two gathers are under way, and memory is "
+                             "given back in time");
+  if (dimension != NULL)
+    add_value (dimension, g_strdup_printf (FSDP "limit_all_gathers=%s",
+                                           fsdp->limit_all_gathers ? "false" : "true"), NULL);
+}
+
 static void
 add_zero_switches (Builder *builder)
 {
   const ZsScenario *scenario = builder->scenario;
   const ZsZeroConfig *zero = &scenario->training.zero;
   ZsDimension *dimension;
-  int threads = (int) (scenario->cluster.host.cores / MAX (scenario->cluster.gpus_per_node, 1));
 
   dimension = add_dimension (builder, "overlap_comm", ZS_DIMENSION_TUNING, ZS_SENSE_SHARDED,
                              "reductions run beside backward, with more buckets");
@@ -196,10 +255,7 @@ add_zero_switches (Builder *builder)
       add_value (dimension, g_strdup (ZERO "offload_optimizer.pin_memory=false"),
                  g_strdup (ZERO "offload_param.pin_memory=false"), NULL);
   }
-  dimension = add_dimension (builder, "omp_threads", ZS_DIMENSION_TUNING, ZS_SENSE_OFFLOAD,
-                             "the CPU's optimizer on all cores (OMP_NUM_THREADS; torchrun sets 1)");
-  if (dimension != NULL && threads > 1 && threads != scenario->cluster.host.omp_threads)
-    add_value (dimension, set_int ("training.omp_threads", threads), NULL);
+  add_threads (builder);
 }
 
 static void
@@ -232,10 +288,13 @@ zs_space_new (const ZsScenario *scenario, const char *const *names, bool machine
   ZsSpace *space = g_new0 (ZsSpace, 1);
   Builder builder = { .space = space, .scenario = scenario, .names = names };
   bool deepspeed = scenario->training.framework == ZS_FRAMEWORK_DEEPSPEED;
+  bool fsdp = scenario->training.framework == ZS_FRAMEWORK_FSDP1
+              || scenario->training.framework == ZS_FRAMEWORK_FSDP2;
   const ZsZeroConfig *zero = &scenario->training.zero;
 
   space->stage = deepspeed ? zero->stage : -1;
-  space->offload = !deepspeed                               ? -1
+  space->offload = fsdp                                       ? scenario->training.fsdp.cpu_offload
+                   : !deepspeed                             ? -1
                    : zero->offload_param != ZS_DEVICE_NONE     ? 2
                    : zero->offload_optimizer != ZS_DEVICE_NONE ? 1
                                                                : 0;
@@ -243,6 +302,8 @@ zs_space_new (const ZsScenario *scenario, const char *const *names, bool machine
     add_stage (&builder);
     add_offload (&builder);
   }
+  if (fsdp)
+    add_fsdp (&builder);
   add_checkpointing (&builder);
   add_batch (&builder, machines);
   add_switches (&builder);
@@ -250,6 +311,8 @@ zs_space_new (const ZsScenario *scenario, const char *const *names, bool machine
     add_zero_sizes (&builder);
     add_zero_switches (&builder);
   }
+  if (fsdp)
+    add_fsdp_switches (&builder);
   return space;
 }
 

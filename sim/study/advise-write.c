@@ -67,6 +67,8 @@ write_answer (const ZsAdvice *advice, const char *key, int place, ZsJsonWriter *
   write_set (advice, trial, writer);
   zs_json_int (writer, "changes", trial->n_changes);
   zs_json_number (writer, "gpu_hours_per_billion_tokens", zs_trial_cost (trial));
+  zs_json_bool (writer, "thin", trial->thin);
+  zs_json_int (writer, "room_bytes", trial->room_bytes);
   zs_json_begin_object (writer, "ds_config");
   if (scenario->training.framework == ZS_FRAMEWORK_DEEPSPEED)
     zs_ready_ds_config (scenario, writer);
@@ -74,11 +76,35 @@ write_answer (const ZsAdvice *advice, const char *key, int place, ZsJsonWriter *
   zs_json_begin_object (writer, "training_arguments");
   zs_ready_training_arguments (scenario, writer);
   zs_json_end_object (writer);
+  zs_json_begin_object (writer, "accelerate");
+  zs_ready_accelerate (scenario, writer);
+  zs_json_end_object (writer);
   write_environment (scenario, writer);
   zs_json_begin_object (writer, "result");
   zs_result_write_json (result, NULL, 0, writer);
   zs_json_end_object (writer);
   zs_json_end_object (writer);
+}
+
+static void
+write_list (const ZsAdvice *advice, const char *key, const GArray *places, ZsJsonWriter *writer)
+{
+  zs_json_begin_array (writer, key);
+  for (guint i = 0; i < places->len; i++) {
+    const ZsTrial *trial = zs_advice_trial (advice, g_array_index (places, int, i));
+
+    zs_json_compact (writer);
+    zs_json_begin_object (writer, NULL);
+    write_set (advice, trial, writer);
+    zs_json_int (writer, "peak_device_bytes", trial->peak_device_bytes);
+    zs_json_int (writer, "room_bytes", trial->room_bytes);
+    zs_json_bool (writer, "thin", trial->thin);
+    zs_json_int (writer, "host_bytes", trial->host_bytes);
+    zs_json_int (writer, "step_time_ps", trial->step_time);
+    zs_json_number (writer, "tokens_per_second_per_gpu", trial->tokens_per_second_per_gpu);
+    zs_json_end_object (writer);
+  }
+  zs_json_end_array (writer);
 }
 
 static const char *
@@ -94,26 +120,15 @@ zs_advice_write_json (const ZsAdvice *advice, ZsJsonWriter *writer)
 {
   zs_json_string (writer, "objective", objective_name (advice->options.objective));
   zs_json_bool (writer, "fits_as_it_is", zs_advice_trial (advice, 0)->fits);
+  zs_json_bool (writer, "thin_as_it_is", zs_advice_trial (advice, 0)->thin);
   zs_json_int (writer, "tried", advice->trials->len);
   write_answer (advice, "smallest_change", advice->smallest, writer);
   write_answer (advice, "fastest", advice->fastest, writer);
   write_answer (advice, "nearly_as_fast", advice->nearly, writer);
   if (advice->options.objective != ZS_OBJECTIVE_SPEED)
     write_answer (advice, "best", advice->best, writer);
-  zs_json_begin_array (writer, "front");
-  for (guint i = 0; i < advice->front->len; i++) {
-    const ZsTrial *trial = zs_advice_trial (advice, g_array_index (advice->front, int, i));
-
-    zs_json_compact (writer);
-    zs_json_begin_object (writer, NULL);
-    write_set (advice, trial, writer);
-    zs_json_int (writer, "peak_device_bytes", trial->peak_device_bytes);
-    zs_json_int (writer, "host_bytes", trial->host_bytes);
-    zs_json_int (writer, "step_time_ps", trial->step_time);
-    zs_json_number (writer, "tokens_per_second_per_gpu", trial->tokens_per_second_per_gpu);
-    zs_json_end_object (writer);
-  }
-  zs_json_end_array (writer);
+  write_list (advice, "front", advice->front, writer);
+  write_list (advice, "faster_but_thin", advice->thin, writer);
   zs_json_begin_array (writer, "hardware");
   for (guint i = 0; i < advice->hardware->len; i++) {
     const ZsHardwareAdvice *hardware = g_ptr_array_index (advice->hardware, i);
@@ -168,12 +183,11 @@ write_numbers (const ZsTrial *trial, ZsText *text)
   zs_text_append (text, "  %s per GPU, %s of host memory per node\n", peak, host);
   zs_text_append (text, "  %s a step, %.0f tokens/s per GPU, %.3g GPU hours per 10^9 tokens\n", time,
                   trial->tokens_per_second_per_gpu, zs_trial_cost (trial));
-  int64_t left = trial->gpu_memory_bytes - trial->peak_device_bytes;
+  if (trial->thin) {
+    g_autofree char *size = zs_bytes_format (trial->room_bytes);
 
-  if (zs_is_tight (trial->peak_device_bytes, trial->gpu_memory_bytes)) {
-    g_autofree char *size = zs_bytes_format (MAX (left, 0));
-
-    zs_text_append (text, "  only %s of each GPU are left; --limit gpu_memory=SIZE asks for more room\n", size);
+    zs_text_append (text, "  only %s are left, by which the model may be wrong: it may run out of memory\n",
+                    size);
   }
 }
 
@@ -196,6 +210,24 @@ write_changes (const ZsAdvice *advice, const ZsTrial *trial, ZsText *text)
   }
 }
 
+/* What was not taken for its lack of room. */
+static void
+write_thin (const ZsAdvice *advice, ZsText *text)
+{
+  if (advice->thin->len == 0)
+    return;
+  zs_text_append (text, "\nFaster, but with less room than the model may be wrong by (4 %% of a GPU)\n");
+  for (guint i = 0; i < advice->thin->len; i++) {
+    const ZsTrial *trial = zs_advice_trial (advice, g_array_index (advice->thin, int, i));
+    g_autofree char *room = zs_bytes_format (trial->room_bytes);
+    g_autofree char *what = describe (advice, trial);
+    g_autofree char *first = g_strdup_printf ("  %10s left %10.0f tokens/s  ", room,
+                                              trial->tokens_per_second_per_gpu);
+
+    zs_text_wrap (text, first, 38, what);
+  }
+}
+
 static void
 write_ready (const ZsAdvice *advice, const ZsTrial *trial, ZsText *text)
 {
@@ -213,6 +245,16 @@ write_ready (const ZsAdvice *advice, const ZsTrial *trial, ZsText *text)
     writer = zs_json_writer_new (text->string, 2);
     zs_json_begin_object (writer, NULL);
     zs_ready_ds_config (scenario, writer);
+    zs_json_end_object (writer);
+  }
+  if (scenario->training.framework == ZS_FRAMEWORK_FSDP1
+      || scenario->training.framework == ZS_FRAMEWORK_FSDP2) {
+    g_autoptr (ZsJsonWriter) writer = NULL;
+
+    zs_text_append (text, "\naccelerate's configuration (JSON is YAML too)\n");
+    writer = zs_json_writer_new (text->string, 2);
+    zs_json_begin_object (writer, NULL);
+    zs_ready_accelerate (scenario, writer);
     zs_json_end_object (writer);
   }
   g_autoptr (ZsJsonWriter) arguments = NULL;
@@ -288,6 +330,11 @@ zs_advice_write (const ZsAdvice *advice, ZsText *text)
   const ZsTrial *best = zs_advice_trial (advice, advice->best);
 
   zs_text_styled (text, ZS_STYLE_BOLD, "The smallest change that fits\n");
+  if (zs_advice_trial (advice, 0)->fits && smallest->n_changes > 0) {
+    g_autofree char *size = zs_bytes_format (zs_advice_trial (advice, 0)->room_bytes);
+
+    zs_text_append (text, "  as it is, it fits with only %s left, by which the model may be wrong\n", size);
+  }
   if (smallest->n_changes == 0)
     zs_text_append (text, "  none: it fits as it is\n");
   write_changes (advice, smallest, text);
@@ -316,6 +363,7 @@ zs_advice_write (const ZsAdvice *advice, ZsText *text)
     write_numbers (nearly, text);
   }
   write_front (advice, text);
+  write_thin (advice, text);
   zs_text_append (text, "\n(each of %u combinations was simulated)\n", advice->trials->len);
   write_ready (advice, best, text);
 }

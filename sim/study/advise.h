@@ -5,6 +5,10 @@
  * accumulation with the same number of sequences per step, buckets, prefetching, live parameters, sub-groups, pinning,
  * CPU threads, the allocator.  Each candidate is simulated; nothing is estimated.
  *
+ * What fits by less than a 25th of a GPU (zs_is_tight ()), which is as much as reserved bytes have differed from
+ * measured ones at worst, comes after all that has more room: it is an answer only where nothing else fits, and
+ * is marked.
+ *
  * A space that is small enough (by the number of instructions that its runs would take) is searched as a whole.
  * A larger one in two parts: all combinations of the structural dimensions, then the tuning dimensions one
  * after another, and in pairs, from the best of those.  Same input, same answer, for any number of threads. */
@@ -36,6 +40,8 @@ typedef struct {
   int     n_changes;
   bool    valid;                  /* it could be run */
   bool    fits;                   /* the simulated run fits, within the limits */
+  bool    thin;                   /* by less than the model may be wrong (zs_is_tight ()) */
+  int64_t room_bytes;             /* of a GPU, or of what PyTorch may reserve: what is left */
   ZsOutcome outcome;
   int     stopped;                /* an OOM: how far it came (step and phase); orders those that do not fit */
   int64_t peak_device_bytes, host_bytes, n_instructions;
@@ -60,7 +66,9 @@ typedef struct {
   GArray   *trials;               /* ZsTrial, in the order in which they were made; the first is the job as it is */
   int       smallest, fastest, best;   /* places in trials; -1: nothing fits.  Best: by the objective */
   int       nearly;               /* as fast as the fastest within 2 %, with the least GPU memory */
-  GArray   *front;                /* int: trials that no other beats in memory and speed, least memory first */
+  GArray   *front;                /* int: trials with room that no other beats in memory and speed, least
+                                     memory first */
+  GArray   *thin;                 /* int: what would be faster than the fastest, but fits by too little */
   GPtrArray *hardware;            /* ZsHardwareAdvice *, where nothing fits */
 } ZsAdvice;
 
@@ -73,6 +81,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsAdvice, zs_advice_free)
 const ZsTrial *zs_advice_trial (const ZsAdvice *advice, int index);
 /* Is A better than B by OBJECTIVE?  Neither needs to fit. */
 bool      zs_trial_better (const ZsTrial *a, const ZsTrial *b, ZsObjective objective);
+/* It fits, with more room than the model may be wrong by. */
+bool      zs_trial_has_room (const ZsTrial *trial);
 /* GPU hours for a thousand million tokens. */
 double    zs_trial_cost (const ZsTrial *trial);
 

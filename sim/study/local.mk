@@ -2,6 +2,7 @@
 libzerosim_core_la_SOURCES += \
   sim/study/advise-hardware.c \
   sim/study/advise-internal.h \
+  sim/study/advise-search.c \
   sim/study/advise-space.c \
   sim/study/advise-space.h \
   sim/study/advise-write.c \

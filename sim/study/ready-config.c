@@ -101,6 +101,34 @@ zs_ready_training_arguments (const ZsScenario *scenario, ZsJsonWriter *writer)
     zs_json_string (writer, "deepspeed", "ds_config.json");
 }
 
+/* Keys as accelerate's `config` command writes them (accelerate/commands/config/cluster.py). */
+void
+zs_ready_accelerate (const ZsScenario *scenario, ZsJsonWriter *writer)
+{
+  const ZsTraining *training = &scenario->training;
+  const ZsFsdpConfig *fsdp = &training->fsdp;
+  static const char *const PREFETCH[] = { "NO_PREFETCH", "BACKWARD_PRE", "BACKWARD_POST" };
+
+  if (training->framework != ZS_FRAMEWORK_FSDP1 && training->framework != ZS_FRAMEWORK_FSDP2)
+    return;
+  zs_json_string (writer, "distributed_type", "FSDP");
+  zs_json_string (writer, "mixed_precision",
+                  fsdp->compute_dtype == ZS_DTYPE_BF16 ? "bf16" : fsdp->compute_dtype == ZS_DTYPE_FP16 ? "fp16" : "no");
+  zs_json_begin_object (writer, "fsdp_config");
+  zs_json_int (writer, "fsdp_version", fsdp->version);
+  if (fsdp->version == 2)
+    zs_json_bool (writer, "fsdp_reshard_after_forward", fsdp->reshard_after_forward);
+  else
+    zs_json_string (writer, "fsdp_sharding_strategy",
+                    fsdp->hybrid ? "HYBRID_SHARD" : fsdp->reshard_after_forward ? "FULL_SHARD" : "SHARD_GRAD_OP");
+  zs_json_bool (writer, "fsdp_offload_params", fsdp->cpu_offload);
+  if (fsdp->version == 1)
+    zs_json_string (writer, "fsdp_backward_prefetch",
+                    PREFETCH[fsdp->backward_prefetch ? 1 : fsdp->prefetch_after ? 2 : 0]);
+  zs_json_string (writer, "fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
+  zs_json_end_object (writer);
+}
+
 char **
 zs_ready_environment (const ZsScenario *scenario)
 {

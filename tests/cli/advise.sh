@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # `zerosim advise`: the JSON's names, files to paste that the program reads back, limits, and bad input.
-echo 1..8
+echo 1..9
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 n=0
 result () {
@@ -44,6 +44,9 @@ assert front and abs(front[-1]["tokens_per_second_per_gpu"] - speed(f)) < 1e-6
 for a, b in zip(front, front[1:]):
     assert a["peak_device_bytes"] < b["peak_device_bytes"]
     assert a["tokens_per_second_per_gpu"] < b["tokens_per_second_per_gpu"]
+assert not any(a["thin"] for a in front) or all(a["thin"] for a in front)
+for a in d["faster_but_thin"]:
+    assert a["thin"] and a["tokens_per_second_per_gpu"] > speed(f) and a["room_bytes"] >= 0
 json.dump(f["ds_config"], open(sys.argv[1] + "/ds_config.json", "w"))
 json.dump({k: str(v) for k, v in f["set"].items()}, open(sys.argv[1] + "/set.json", "w"))
 open(sys.argv[1] + "/sets", "w").write("".join("--set\n%s=%s\n" % (k, v) for k, v in f["set"].items()))
@@ -68,6 +71,29 @@ result "another objective"
 "$ZEROSIM" advise "$dir/job.yaml" --set model.layers=40 --set memory_limit=2GiB --limit host_memory=1GiB >"$dir/out.txt" \
   && grep -q '^NOTHING FITS' "$dir/out.txt"
 result "nothing fits: it says so, with status 0"
+cat >"$dir/fsdp.yaml" <<END
+model: {base: llama-7b, layers: 2, vocabulary: 8000}
+cluster: {gpu: a100-sxm4-40gb, gpus_per_node: 2, fabric: pcie, host: {cores: 32, memory: 64 GiB}}
+training: {framework: fsdp, micro_batch: 4, gradient_accumulation: 2, sequence_length: 1024, memory_limit: 6 GiB, steps: 2}
+END
+"$ZEROSIM" advise "$dir/fsdp.yaml" --json >"$dir/fsdp.json" && python3 - "$dir" <<'END'
+import json, sys
+f = json.load(open(sys.argv[1] + "/fsdp.json"))["fastest"]
+a = f["accelerate"]
+assert a["distributed_type"] == "FSDP" and a["fsdp_config"]["fsdp_version"] == 1
+json.dump(a, open(sys.argv[1] + "/accelerate.json", "w"))
+open(sys.argv[1] + "/sets", "w").write("".join("--set\n%s=%s\n" % p for p in f["set"].items() if ".fsdp." not in p[0]))
+open(sys.argv[1] + "/speed", "w").write("%.17g" % f["result"]["tokens_per_second_per_gpu"])
+END
+set --
+while read -r word; do set -- "$@" "$word"; done <"$dir/sets"
+sed 's/framework: fsdp, //' "$dir/fsdp.yaml" >"$dir/bare.yaml"
+"$ZEROSIM" run "$dir/bare.yaml" --accelerate "$dir/accelerate.json" "$@" --json >"$dir/run.json" && python3 - "$dir" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1] + "/run.json"))
+assert abs(r["tokens_per_second_per_gpu"] - float(open(sys.argv[1] + "/speed").read())) < 1e-6
+END
+result "FSDP: accelerate's configuration to paste gives the promised speed"
 "$ZEROSIM" advise "$dir/job.yaml" --objective fastest 2>"$dir/message"
 [ $? = 2 ] && grep -q "tokens_per_second, memory, cost" "$dir/message"
 result "an unknown objective is wrong usage"
