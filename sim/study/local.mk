@@ -27,12 +27,17 @@ libzerosim_core_la_SOURCES += \
   sim/study/parallel.c \
   sim/study/parallel.h \
   sim/study/ready-config.c \
+  sim/study/store-internal.h \
+  sim/study/store-merge.c \
+  sim/study/store-read.c \
   sim/study/store.c \
   sim/study/store.h \
   sim/study/suggest.c \
   sim/study/suggest-changes.c \
   sim/study/suggest-changes.h \
   sim/study/suggest.h \
+  sim/study/sweep-check.c \
+  sim/study/sweep-internal.h \
   sim/study/sweep-run.c \
   sim/study/sweep-run.h \
   sim/study/sweep.c \

@@ -125,6 +125,8 @@ zs_ready_accelerate (const ZsScenario *scenario, ZsJsonWriter *writer)
   if (fsdp->version == 1)
     zs_json_string (writer, "fsdp_backward_prefetch",
                     PREFETCH[fsdp->backward_prefetch ? 1 : fsdp->prefetch_after ? 2 : 0]);
+  if (fsdp->version == 1 && !fsdp->limit_all_gathers)
+    zs_json_bool (writer, "fsdp_limit_all_gathers", false);
   zs_json_string (writer, "fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
   zs_json_end_object (writer);
 }

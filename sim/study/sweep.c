@@ -1,7 +1,7 @@
 /* sweep.c: reads a sweep and numbers its configurations.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "sim/study/sweep.h"
+#include "sim/study/sweep-internal.h"
 
 #include <string.h>
 
@@ -35,8 +35,8 @@ zs_sweep_free (ZsSweep *sweep)
   g_free (sweep);
 }
 
-static const ZsAxis *
-axis_at (const ZsSweep *sweep, int axis)
+const ZsAxis *
+zs_sweep_axis (const ZsSweep *sweep, int axis)
 {
   return g_ptr_array_index (sweep->axes, axis);
 }
@@ -50,7 +50,7 @@ find_name (void *self, const char *name)
   g_autofree char *full = zs_scenario_path (name, NULL);
 
   for (guint i = 0; i < names->sweep->axes->len; i++) {
-    const ZsAxis *axis = axis_at (names->sweep, (int) i);
+    const ZsAxis *axis = zs_sweep_axis (names->sweep, (int) i);
 
     if (strcmp (axis->path, name) == 0
         || (full != NULL && g_strv_contains ((const char *const *) axis->full, full)))
@@ -106,17 +106,17 @@ read_axis_conditions (Reader *reader)
     for (guint j = i; j < reader->sweep->axes->len; j++)
       if (zs_condition_uses (axis->when, (int) j))
         zs_errors_add (reader->errors, "%s: the condition of '%s' may ask about axes above it, not '%s'",
-                       axis->where, axis->path, axis_at (reader->sweep, (int) j)->path);
+                       axis->where, axis->path, zs_sweep_axis (reader->sweep, (int) j)->path);
   }
 }
 
 /* ---- numbering ---- */
 
-static void
-split_combination (const ZsSweep *sweep, int64_t combination, int *ret_places)
+void
+zs_sweep_places (const ZsSweep *sweep, int64_t combination, int *ret_places)
 {
   for (int i = (int) sweep->axes->len - 1; i >= 0; i--) {
-    int n = (int) axis_at (sweep, i)->values->len;
+    int n = (int) zs_sweep_axis (sweep, i)->values->len;
 
     ret_places[i] = (int) (combination % n);
     combination /= n;
@@ -131,7 +131,7 @@ look_at_axes (const ZsSweep *sweep, const int *places, const char **values, uint
   uint32_t used = 0;
 
   for (guint i = 0; i < sweep->axes->len; i++) {
-    const ZsAxis *axis = axis_at (sweep, (int) i);
+    const ZsAxis *axis = zs_sweep_axis (sweep, (int) i);
 
     values[i] = g_ptr_array_index (axis->values, places[i]);
     if (axis->when == NULL || zs_condition_holds (axis->when, values)) {
@@ -152,7 +152,7 @@ count_product (const ZsSweep *sweep, int64_t *ret_product)
   int64_t product = 1;
 
   for (guint i = 0; i < sweep->axes->len; i++) {
-    product *= axis_at (sweep, (int) i)->values->len;
+    product *= zs_sweep_axis (sweep, (int) i)->values->len;
     if (product > ZS_SWEEP_MAX_PRODUCT)
       return false;
   }
@@ -185,7 +185,7 @@ number_configurations (Reader *reader)
   for (int64_t combination = 0; combination < product; combination++) {
     uint32_t bits = 0;
 
-    split_combination (sweep, combination, places);
+    zs_sweep_places (sweep, combination, places);
     bool keep = look_at_axes (sweep, places, values, &bits);
 
     for (guint i = 0; keep && i < reader->conditions->len; i++)
@@ -214,8 +214,8 @@ zs_sweep_value (const ZsSweep *sweep, int64_t configuration, int axis)
 
   if ((sweep->used[configuration] >> axis & 1) == 0)
     return NULL;
-  split_combination (sweep, sweep->kept[configuration], places);
-  return g_ptr_array_index (axis_at (sweep, axis)->values, places[axis]);
+  zs_sweep_places (sweep, sweep->kept[configuration], places);
+  return g_ptr_array_index (zs_sweep_axis (sweep, axis)->values, places[axis]);
 }
 
 char **
@@ -224,7 +224,7 @@ zs_sweep_changes (const ZsSweep *sweep, int64_t configuration)
   GPtrArray *changes = g_ptr_array_new ();
 
   for (guint i = 0; i < sweep->axes->len; i++) {
-    const ZsAxis *axis = axis_at (sweep, (int) i);
+    const ZsAxis *axis = zs_sweep_axis (sweep, (int) i);
     const char *value = zs_sweep_value (sweep, configuration, (int) i);
 
     for (int j = 0; value != NULL && axis->full[j] != NULL; j++)
@@ -243,11 +243,11 @@ add_axis (Reader *reader, ZsAxis *axis)
     return;
   for (guint i = 0; i < reader->sweep->axes->len; i++)
     for (int j = 0; axis->full[j] != NULL; j++)
-      if (g_strv_contains ((const char *const *) axis_at (reader->sweep, (int) i)->full,
+      if (g_strv_contains ((const char *const *) zs_sweep_axis (reader->sweep, (int) i)->full,
                            axis->full[j])) {
         zs_errors_add (reader->errors, "%s: the axis '%s' is there already, as '%s' (%s)", axis->where,
-                       axis->path, axis_at (reader->sweep, (int) i)->path,
-                       axis_at (reader->sweep, (int) i)->where);
+                       axis->path, zs_sweep_axis (reader->sweep, (int) i)->path,
+                       zs_sweep_axis (reader->sweep, (int) i)->where);
         zs_axis_free (axis);
         return;
       }
@@ -364,7 +364,7 @@ make_fingerprint (const ZsSweep *sweep, const ZsNode *root)
   g_checksum_update (sum, (const guchar *) PACKAGE_VERSION "\n", -1);
   g_checksum_update (sum, (const guchar *) base, -1);
   for (guint i = 0; i < sweep->axes->len; i++) {
-    const ZsAxis *axis = axis_at (sweep, (int) i);
+    const ZsAxis *axis = zs_sweep_axis (sweep, (int) i);
 
     g_checksum_update (sum, (const guchar *) axis->path, -1);
     g_checksum_update (sum, (const guchar *) (axis->when_text != NULL ? axis->when_text : ""), -1);
@@ -469,82 +469,4 @@ zs_sweep_load (const char *path, const char *const *axes, const ZsScenarioFlags 
   g_ptr_array_unref (reader.names.values);
   g_ptr_array_unref (reader.conditions);
   return zs_errors_count (errors) > before ? NULL : g_steal_pointer (&sweep);
-}
-
-/* ---- looking at each value before anything is run ---- */
-
-#define SAMPLES        16     /* configurations that are read for one value, until one is right */
-#define MAX_LOOKED_AT 200     /* values of an axis */
-
-/* Kept configurations in which AXIS has its value PLACE, spread over all of them: at most SAMPLES. */
-static int
-sample (const ZsSweep *sweep, int axis, int place, int64_t *ret_samples)
-{
-  int places[ZS_SWEEP_MAX_AXES], n = 0;
-  int64_t step = MAX (1, sweep->n_kept / 20000), n_found = 0;
-
-  for (int pass = 0; pass < 2; pass++) {
-    int64_t count = 0;
-
-    for (int64_t i = 0; i < sweep->n_kept; i += step) {
-      if ((sweep->used[i] >> axis & 1) == 0)
-        continue;
-      split_combination (sweep, sweep->kept[i], places);
-      if (places[axis] != place)
-        continue;
-      if (pass == 1 && count * SAMPLES / n_found != (count - 1) * SAMPLES / n_found && n < SAMPLES)
-        ret_samples[n++] = i;
-      count++;
-    }
-    n_found = count;
-    if (n_found == 0)
-      return 0;
-  }
-  return n;
-}
-
-static void
-check_value (const ZsSweep *sweep, int axis, int place, GHashTable *said, ZsErrors *errors)
-{
-  const ZsAxis *a = axis_at (sweep, axis);
-  int64_t samples[SAMPLES];
-  int n = sample (sweep, axis, place, samples);
-  g_autofree char *first = NULL;
-
-  for (int i = 0; i < n; i++) {
-    g_autoptr (ZsErrors) mistakes = zs_errors_new ();
-    g_auto (GStrv) changes = zs_sweep_changes (sweep, samples[i]);
-    g_autoptr (ZsScenario) scenario
-        = zs_base_scenario (sweep->base, (const char *const *) changes, mistakes);
-
-    if (scenario != NULL)
-      return;
-    if (first == NULL)
-      first = zs_errors_text (mistakes);
-  }
-  if (n == 0 || g_hash_table_contains (said, g_strchomp (first)))
-    return;
-  g_autofree char *set = g_strconcat (a->full[0], "=", g_ptr_array_index (a->values, place), NULL);
-
-  if (strstr (first, set) != NULL)
-    zs_errors_add (errors, "%s: %s", a->where, first);
-  else
-    zs_errors_add (errors, "%s", first);
-  g_hash_table_add (said, g_steal_pointer (&first));
-}
-
-bool
-zs_sweep_check (const ZsSweep *sweep, ZsErrors *errors)
-{
-  g_autoptr (GHashTable) said = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  int before = zs_errors_count (errors);
-
-  for (guint i = 0; i < sweep->axes->len; i++) {
-    int n = (int) axis_at (sweep, (int) i)->values->len;
-
-    for (int place = 0; place < n; place++)
-      if (place < MAX_LOOKED_AT || place == n - 1)
-        check_value (sweep, (int) i, place, said, errors);
-  }
-  return zs_errors_count (errors) == before;
 }

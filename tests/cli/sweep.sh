@@ -45,15 +45,56 @@ result "three shards put together give the same bytes"
 "$ZEROSIM" sweep "$dir/sweep.yaml" --output "$dir/all.db" --csv "$dir/again.csv" >/dev/null && cmp -s "$dir/one.csv" "$dir/again.csv"
 result "a merged file counts as done"
 
-# killed at ten random moments
-seed=$(date +%s)
-echo "# seed $seed"
-awk "BEGIN { srand ($seed); for (i = 0; i < 10; i++) printf \"%.3f\n\", 0.02 + rand () * 0.3 }" >"$dir/moments"
-while read -r moment; do
-  timeout -s KILL "$moment" "$ZEROSIM" sweep "$dir/sweep.yaml" --jobs 1 --output "$dir/killed.db" >/dev/null 2>&1
-done <"$dir/moments" 2>/dev/null
-"$ZEROSIM" sweep "$dir/sweep.yaml" --output "$dir/killed.db" --csv "$dir/killed.csv" >/dev/null
-cmp -s "$dir/one.csv" "$dir/killed.csv"
+# Killed ten times: when a random number of rows more is there, or sooner, so that it does not matter how fast
+# the machine is.  Rows are written four times a second, so there are enough of them for some seconds; a sweep that
+# comes to its end before it is killed starts anew.
+cat >"$dir/long.yaml" <<END
+name: long
+scenario:$scenario
+set: {model.layers: 12, training.steps: 3}
+axes:
+  reduce_bucket_size: 1e6:1e8:log40
+  sequence_length: 128:1152:64
+END
+cat >"$dir/kill.py" <<'END'
+import os, random, signal, sqlite3, subprocess, sys, time
+zerosim, folder = sys.argv[1:]
+seed = int(time.time())
+random.seed(seed)
+path = os.path.join(folder, "killed.db")
+command = [zerosim, "sweep", os.path.join(folder, "long.yaml"), "--jobs", "1", "--output", path, "--quiet"]
+
+def rows():
+    try:
+        with sqlite3.connect("file:%s?mode=ro" % path, uri=True, timeout=0.1) as db:
+            return db.execute("SELECT count(*), count(DISTINCT configuration) FROM results").fetchone()
+    except sqlite3.Error:
+        return 0, 0
+
+seen, kills, begun = [], 0, time.time()
+while kills < 10 and time.time() - begun < 60:
+    more = random.choice((0, 1, 2, random.randrange(40)))
+    before, wait = rows()[0], random.random() * 0.05
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(wait)
+    while child.poll() is None and rows()[0] < before + more:
+        time.sleep(0.002)
+    child.kill()
+    if child.wait() == -signal.SIGKILL:
+        kills += 1
+        n, distinct = rows()
+        assert n == distinct
+        seen.append(n)
+    else:
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(path + end):
+                os.remove(path + end)
+print("# seed %d: rows after each kill: %s" % (seed, seen))
+assert kills == 10 and len(set(seen)) > 1
+END
+"$ZEROSIM" sweep "$dir/long.yaml" --csv "$dir/long.csv" >/dev/null && python3 "$dir/kill.py" "$ZEROSIM" "$dir" \
+  && "$ZEROSIM" sweep "$dir/long.yaml" --output "$dir/killed.db" --csv "$dir/killed.csv" >/dev/null \
+  && cmp -s "$dir/long.csv" "$dir/killed.csv"
 result "killed at ten random moments, no row is lost or doubled"
 
 "$ZEROSIM" sweep "$dir/sweep.yaml" --jobs 1 --output "$dir/int.db" >/dev/null 2>"$dir/message" &
