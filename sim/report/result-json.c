@@ -141,6 +141,8 @@ write_time (const ZsResult *result, ZsJsonWriter *writer)
     zs_json_int (writer, key, result->wait_ps[wait]);
   }
   zs_json_end_object (writer);
+  if (result->step_time_ps > 0)
+    zs_json_string (writer, "bound_by", zs_bound_name (zs_result_bound (result)));
 }
 
 void

@@ -210,6 +210,11 @@ static const char *const WAIT_WORDS[ZS_N_WAITS] = {
   [ZS_WAIT_HOST] = "waiting for Python",
 };
 
+static const char *const BOUND_WORDS[ZS_N_WAITS] = {
+  [ZS_WAIT_COMPUTE] = "the GPU", [ZS_WAIT_OPTIMIZER] = "the GPU", [ZS_WAIT_COMMUNICATION] = "communication",
+  [ZS_WAIT_OFFLOAD] = "offload", [ZS_WAIT_HOST] = "Python",
+};
+
 static void
 write_time (const ZsResult *result, ZsText *text)
 {
@@ -223,7 +228,7 @@ write_time (const ZsResult *result, ZsText *text)
                     g_array_index (result->steps, ZsStepResult, result->steps->len - 1).step);
   else
     zs_text_styled (text, ZS_STYLE_BOLD, "Time of a step");
-  zs_text_append (text, " %s\n", whole);
+  zs_text_append (text, " %s, bound by %s\n", whole, BOUND_WORDS[zs_result_bound (result)]);
   for (int wait = 0; wait < ZS_N_WAITS; wait++) {
     if (result->wait_ps[wait] <= 0)
       continue;

