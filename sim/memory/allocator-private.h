@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/memory/free-set.h"
+#include "sim/memory/placement.h"
 
 enum { POOL_SMALL, POOL_LARGE, N_POOLS };
 
@@ -41,8 +42,8 @@ struct ZsCachingAllocator {
   GPtrArray *segments;              /* first block of each segment */
   GPtrArray *unmapped[N_POOLS * ZS_ALLOCATOR_STREAMS];   /* by address; NULL until used */
   GPtrArray *slabs;                 /* block objects */
-  int64_t    small_window, small_used;   /* default placement */
-  int64_t    next_window;
+  bool       arena_is_free;         /* zs_placement_give_arena () */
+  ZsPlacement *placement;           /* of segments, where the host says nothing; made when needed */
 };
 
 /* ---- caching-allocator.c ---- */

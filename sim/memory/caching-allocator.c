@@ -52,6 +52,7 @@ zs_caching_allocator_free (ZsCachingAllocator *allocator)
     g_free (((ZsBlock *) allocator->segments->pdata[i])->range);
   g_ptr_array_free (allocator->segments, TRUE);
   g_ptr_array_free (allocator->slabs, TRUE);
+  zs_placement_free (allocator->placement);
   g_free (allocator);
 }
 

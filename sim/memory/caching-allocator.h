@@ -63,7 +63,7 @@ typedef struct {
    * a segment is refused that needs more.  NULL: the memory limit is the only one. */
   int64_t (*device_free) (void *self, int64_t reserved);
   /* Where the driver puts a new segment of BYTES (RANGE: the virtual range of an expandable one).
-   * NULL: ascending addresses. */
+   * NULL: as placement.h says. */
   int64_t (*place) (void *self, int64_t bytes, bool range);
 
   /* Told of each SEGMENT_* action and OOM: where host time is charged. */

@@ -150,8 +150,8 @@ zs_caching_allocator_digest (const ZsCachingAllocator *allocator,
   digest = zs_digest_add (digest, (uint64_t) counters->num_alloc_retries);
   digest = zs_digest_add (digest, (uint64_t) counters->num_device_alloc);
   digest = zs_digest_add (digest, (uint64_t) counters->num_device_free);
-  digest = zs_digest_add (digest, (uint64_t) allocator->next_window);
-  digest = zs_digest_add (digest, (uint64_t) allocator->small_used);
+  if (allocator->placement != NULL)
+    digest = zs_digest_add (digest, zs_placement_digest (allocator->placement));
   for (guint s = 0; s < allocator->segments->len; s++)
     for (const ZsBlock *block = allocator->segments->pdata[s]; block != NULL; block = block->after) {
       digest = zs_digest_add (digest, (uint64_t) block->address);

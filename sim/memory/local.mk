@@ -14,6 +14,8 @@ libzerosim_core_la_SOURCES += \
   sim/memory/history.h \
   sim/memory/pickle.c \
   sim/memory/pickle.h \
+  sim/memory/placement.c \
+  sim/memory/placement.h \
   sim/memory/replay.c \
   sim/memory/replay.h \
   sim/memory/host-allocator.c \

@@ -7,32 +7,22 @@
 
 #include "sim/memory/allocator-private.h"
 
-#define WINDOW (32 * ZS_MIB)
-/* A user-space address as CUDA returned on Linux; only the order of addresses matters. */
-#define FIRST_WINDOW INT64_C (0x7fd800000000)
+/* Allocations and frees until the driver gives its arena back: the earliest of recorded histories, when a
+ * model's first decoder layer has been built. */
+enum { ARENA_OPERATIONS = 11 };
 
-/* Where cudaMalloc places segments, as observed on an H200 with driver 580: requests of 2 to 16 MiB
- * ascend in a window of 32 MiB; larger ones start a window of their own, and windows descend. */
 int64_t
 allocator_place (ZsCachingAllocator *allocator, int64_t bytes, bool range)
 {
   if (allocator->host.place != NULL)
     return allocator->host.place (allocator->host.self, bytes, range);
-  if (allocator->next_window == 0) {
-    allocator->next_window = FIRST_WINDOW;
-    allocator->small_used = WINDOW;
+  if (allocator->placement == NULL)
+    allocator->placement = zs_placement_new (false);
+  if (!allocator->arena_is_free && allocator->counters.n_operations >= ARENA_OPERATIONS) {
+    zs_placement_give_arena (allocator->placement);
+    allocator->arena_is_free = true;
   }
-  if (bytes <= WINDOW / 2) {
-    if (allocator->small_used + bytes > WINDOW) {
-      allocator->next_window -= WINDOW;
-      allocator->small_window = allocator->next_window;
-      allocator->small_used = 0;
-    }
-    allocator->small_used += bytes;
-    return allocator->small_window + allocator->small_used - bytes;
-  }
-  allocator->next_window -= (bytes + WINDOW - 1) / WINDOW * WINDOW;
-  return allocator->next_window;
+  return zs_placement_take (allocator->placement, bytes);
 }
 
 static ZsBlock *
@@ -82,6 +72,8 @@ release_block (ZsCachingAllocator *allocator, ZsBlock *block)
   counters->reserved.now -= block->size;
   counters->num_device_free++;
   allocator_tell (allocator, ZS_ALLOCATOR_SEGMENT_FREE, block->address, block->size, block->set);
+  if (allocator->host.place == NULL)
+    zs_placement_give (allocator->placement, block->address, block->size);
   allocator_forget_segment (allocator, block);
 }
 

@@ -201,7 +201,8 @@ check_row (const GPtrArray *header, const GPtrArray *row)
       peaks_of (run, step, KINDS[k], &allocated, &reserved);
       assert_near (allocated_name, id, number (header, row, allocated_name), allocated,
                    INT64_C (1) << 20);
-      assert_near (reserved_name, id, number (header, row, reserved_name), reserved, 0);
+      /* which of equal blocks is taken depends on the driver's addresses: a few MiB in one of them */
+      assert_near (reserved_name, id, number (header, row, reserved_name), reserved, 8 << 20);
     }
 }
 

@@ -19,3 +19,8 @@ TESTS += tests/memory/test-snapshot
 tests_memory_test_snapshot_SOURCES = tests/memory/test-snapshot.c
 tests_memory_test_snapshot_LDADD = $(TEST_LIBS)
 EXTRA_DIST += tests/memory/snapshot.py
+
+check_PROGRAMS += tests/memory/test-placement
+TESTS += tests/memory/test-placement
+tests_memory_test_placement_SOURCES = tests/memory/test-placement.c
+tests_memory_test_placement_LDADD = $(TEST_LIBS) $(ZLIB_LIBS)
