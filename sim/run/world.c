@@ -176,8 +176,8 @@ end_collective (Run *run, Instance *instance)
   for (int32_t r = 0; r < instance->gate.needed; r++) {
     Rank *rank = &run->ranks[instance->ranks[r]];
 
-    zs_rank_take (rank, -instance->op.sms,
-                  instance->op.transfer > 0 ? -instance->op.memory_share : 0);
+    zs_rank_take (rank, -instance->op.sms);
+    zs_rank_moves (rank, instance->communicator, 0);
     zs_lane_end (rank, LANE_COMMUNICATOR + (int) instance->communicator);
     zs_rank_update (rank);
   }
@@ -194,7 +194,7 @@ move_collective (Run *run, uint32_t index)
     return;
   }
   for (int32_t r = 0; r < instance->gate.needed; r++)
-    zs_rank_take (&run->ranks[instance->ranks[r]], 0, op->memory_share);
+    zs_rank_moves (&run->ranks[instance->ranks[r]], instance->communicator, op->memory_share);
   zs_flow_set_start (run->flows, run->now, op->route, op->limit, op->transfer, op->bytes,
                      tag_of (TIMER_COLLECTIVE, index, 0));
 }
@@ -219,7 +219,7 @@ start_collective (Rank *rank, int l, const Item *item)
     run->stopped = true;
     return;
   }
-  zs_rank_take (rank, instance->op.sms, 0);
+  zs_rank_take (rank, instance->op.sms);
   if (!zs_gate_arrive (&instance->gate))
     return;
   if (instance->op.latency == 0)

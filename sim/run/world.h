@@ -55,7 +55,8 @@ typedef struct {
   ZsTime   start;          /* of the head, once it can begin */
   int64_t  work_pushed, work_done;   /* kernels' times alone, added up */
   uint32_t waiters;        /* bits: lanes whose head waits for this one */
-  bool     begun;          /* the head is a collective, copy or task that has been handed over */
+  bool     begun;          /* the head is a collective, copy or task that has been handed over, or a kernel
+                              beside the compute stream that runs */
 } Lane;
 
 /* A record_stream free that waits for a lane. */
@@ -88,6 +89,7 @@ typedef struct {
 /* How much of the GPU collectives have taken: times of kernels then. */
 typedef struct {
   int32_t  sms, memory_share;
+  bool     held;           /* kernels of other streams have the rest: for the compute stream */
   ZsTime  *time;           /* by kernel; 0: not computed yet */
 } Slowdown;
 
@@ -191,8 +193,11 @@ typedef struct {
   uint32_t busy;           /* bits: lanes with items */
   int32_t  n_begun;        /* lanes whose head has been handed over */
   Slowdown *slowdowns;
-  int32_t  n_slowdowns, slowdown;
+  int32_t  n_slowdowns, slowdown, slowdown_beside;   /* of the compute stream, of the others */
   int32_t  sms, memory_share;      /* taken now */
+  int32_t  moving[ZS_N_COMMUNICATORS];   /* memory share of each; they share the links, so the largest is that
+                                            of all */
+  int32_t  n_beside;               /* kernels that run on other streams than compute */
   bool     unsettled;      /* these changed, and kernels' times not yet */
   uint32_t engine_busy[2]; /* copy engines, by direction: lane + 1 */
   uint8_t  engine_queue[2][N_LANES];
@@ -307,7 +312,9 @@ void zs_lane_end (Rank *rank, int l);
  * early when the world must look. */
 void zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit);
 /* More or less of the GPU is taken. */
-void zs_rank_take (Rank *rank, int32_t sms, int32_t memory_share);
+void zs_rank_take (Rank *rank, int32_t sms);
+/* The collective of COMMUNICATOR takes MEMORY_SHARE (in 1/1000) from now on. */
+void zs_rank_moves (Rank *rank, ZsCommunicator communicator, int32_t memory_share);
 void zs_rank_settle (Rank *rank);
 void zs_rank_add_kernels (Rank *rank);
 /* Tell the world when something next happens on RANK. */

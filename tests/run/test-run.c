@@ -303,6 +303,41 @@ cpu_adam_is_optimizer_time_and_shares_memory (void)
   expect (&fixture, cpu_adam, 912 * US, 10 * US, 0, 0, 900 * US, 2 * US);
 }
 
+/* A kernel on the compute stream and one beside it, issued first. */
+static void
+two_streams (ZsPlan *plan, int64_t rank G_GNUC_UNUSED, const void *data)
+{
+  const ZsTime *times = data;
+
+  begin_step (plan, 1);
+  if (times[1] > 0) {
+    zs_plan_set_stream (plan, ZS_STREAM_ALL_GATHER);
+    launch (plan, times[1]);
+  }
+  zs_plan_set_stream (plan, ZS_STREAM_COMPUTE);
+  launch (plan, times[0]);
+  finish (plan);
+}
+
+/* Two kernels take about the sum of their times, whichever is longer, and neither is lost. */
+static void
+kernels_of_two_streams_share_the_gpu (void)
+{
+  static const ZsTime TIMES[][2] = { { 1000 * US, 300 * US }, { 300 * US, 1000 * US }, { 500 * US, 500 * US } };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (TIMES); i++) {
+    const ZsTime alone[] = { TIMES[i][0], 0 }, sum = TIMES[i][0] + TIMES[i][1];
+    Fixture fixture;
+
+    fixture_init (&fixture, 1, 1);
+    g_autoptr (ZsResult) one = fixture_result (&fixture, two_streams, alone);
+    g_autoptr (ZsResult) both = fixture_result (&fixture, two_streams, TIMES[i]);
+
+    CU_ASSERT_TRUE (one->step_time_ps >= TIMES[i][0] && one->step_time_ps < TIMES[i][0] + 20 * US);
+    CU_ASSERT_TRUE (both->step_time_ps >= sum * 9 / 10 && both->step_time_ps < sum + 20 * US);
+  }
+}
+
 static void
 recorded (ZsPlan *plan, int64_t rank G_GNUC_UNUSED, const void *data)
 {
@@ -319,7 +354,7 @@ recorded (ZsPlan *plan, int64_t rank G_GNUC_UNUSED, const void *data)
     zs_plan_record_stream (plan, tensor, ZS_STREAM_COMPUTE);
   zs_plan_unref (plan, tensor);
   if (record && *(const int *) data == 2)
-    zs_plan_host (plan, ZS_HOST_MISC, 1000 * US);
+    zs_plan_host (plan, ZS_HOST_MISC, 2000 * US);
   zs_plan_set_stream (plan, ZS_STREAM_ALL_GATHER);
   zs_plan_unref (plan, zs_plan_alloc (plan, 32 << 20, ZS_CATEGORY_GATHERED));
   zs_plan_set_stream (plan, ZS_STREAM_COMPUTE);
@@ -340,7 +375,7 @@ record_stream_delays_reuse (void)
   CU_ASSERT_EQUAL (plain->peak_reserved_bytes, 32 << 20);
   CU_ASSERT_EQUAL (delayed->peak_reserved_bytes, 64 << 20);
   CU_ASSERT_EQUAL (delayed->peak_allocated_bytes, 32 << 20);
-  /* the host came 1002 us after the launch that ends at 1002 us */
+  /* the host came 2002 us after the launch; both kernels share the GPU and are done by then */
   CU_ASSERT_EQUAL (waited->peak_reserved_bytes, 32 << 20);
 }
 
@@ -503,6 +538,7 @@ main (void)
     { "copies of several GPUs share their bridge", copies_of_several_gpus_share_their_bridge },
     { "CPU Adam is optimizer time and shares memory",
       cpu_adam_is_optimizer_time_and_shares_memory },
+    { "kernels of two streams share the GPU", kernels_of_two_streams_share_the_gpu },
     { "record_stream delays reuse", record_stream_delays_reuse },
     { "out of memory is a result", out_of_memory_is_a_result },
     { "the peak names its holders", the_peak_names_its_holders },
