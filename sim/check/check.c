@@ -128,8 +128,12 @@ zs_check_file (const char *path, ZsCheckKind kind, const ZsCheckOptions *options
   if (!zs_file_read (path, ZS_DOCUMENT_MAX_BYTES, &text, &length, &error)) {
     ZsFindings *findings = zs_findings_new ();
     ZsNode place = { .file = path };
+    g_autofree char *prefix = g_strconcat (path, ": ", NULL);   /* the finding has its own */
+    const char *message = error->message;
 
-    zs_findings_add (findings, ZS_NOTE_ERROR, "file-not-found", &place, NULL, "%s", error->message);
+    if (g_str_has_prefix (message, prefix))
+      message += strlen (prefix);
+    zs_findings_add (findings, ZS_NOTE_ERROR, "file-not-found", &place, NULL, "%s", message);
     return findings;
   }
   return zs_check_text (path, text, length, kind, options);

@@ -134,6 +134,19 @@ usual_dtype (const ZsReader *reader, const ZsNode *ds_config)
   return gpu->bf16_flops <= 0 || (fp16 && !bf16) ? ZS_DTYPE_FP16 : ZS_DTYPE_BF16;
 }
 
+/* bf16 was left open, and this GPU cannot. */
+static void
+note_fp16 (ZsReader *reader, const ZsNode *ds_config, bool dtype_given, ZsDtype dtype)
+{
+  const ZsGpu *gpu = &reader->scenario->cluster.gpu;
+  const ZsNode *bf16 = zs_ds_config_get (ds_config, "bf16.enabled");
+
+  if (!dtype_given && dtype == ZS_DTYPE_FP16 && gpu->bf16_flops <= 0 && bf16 != NULL
+      && bf16->kind == ZS_NODE_SCALAR && strcmp (bf16->text, "auto") == 0)
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "fp16-taken", bf16,
+                  "bf16 is \"auto\", and %s has none: fp16 is taken", gpu->name);
+}
+
 static bool
 read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *given,
                 ZsTraining *training)
@@ -183,6 +196,7 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
     if (!zs_ds_config_read (root, &context, &config, reader->errors, NULL, scratch))
       return false;
   }
+  note_fp16 (reader, root, context.dtype_given, config.dtype);
   training->zero = config.zero;
   training->gradient_accumulation =
       (int)(config.gradient_accumulation > 0 ? config.gradient_accumulation : context.accumulation);

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 static bool
 is_step_phase (const char *name)
@@ -210,6 +211,55 @@ wide_recorded_runs_agree (void)
   runs_agree ("tests/data/h200-wide", WIDE, 109);
 }
 
+/* The training run among the allocator's own recordings: three steps of plain PyTorch, without marks of its
+ * phases, so that all of it is one sequence. */
+static void
+the_recorded_run_without_phases_agrees (void)
+{
+  g_autofree char *path = testing_source_path ("tests/data/allocator-traces/llama-step.tsv.gz");
+  g_autoptr (GArray) recorded = g_array_new (FALSE, TRUE, sizeof (TestEvent));
+  g_autoptr (GArray) simulated = g_array_new (FALSE, TRUE, sizeof (TestEvent));
+  gzFile file = gzopen (path, "rb");
+  char line[256];
+  ZsTraining training;
+
+  while (file != NULL && gzgets (file, line, sizeof line) != NULL) {
+    g_auto (GStrv) words = g_strsplit (g_strchomp (line), "\t", -1);
+    TestEvent event = { .action = strcmp (words[0], "alloc") == 0            ? 'a'
+                                  : strcmp (words[0], "free_requested") == 0 ? 'f' : '\0' };
+
+    if (event.action == '\0')
+      continue;
+    event.bytes = g_ascii_strtoll (words[2], NULL, 10);
+    g_array_append_val (recorded, event);
+  }
+  CU_ASSERT_PTR_NOT_NULL_FATAL (file);
+  gzclose (file);
+  test_training_init (&training);
+  training.shape = (ZsModelShape) { .hidden = 2048, .intermediate = 5632, .n_layers = 6, .n_heads = 32,
+                                    .n_kv_heads = 4, .head_dim = 64, .vocabulary = 32000 };
+  training.n_steps = 3;
+  training.step.micro_batch = 2;
+  training.step.sequence = 1024;
+  training.step.optimizer = ZS_OPTIMIZER_FOREACH;
+  training.step.keep_outputs = training.step.cast_model = true;
+  training.zero.gradient_clipping = 0;
+  test_training_finish (&training);
+  training.step.cast_model = true;
+
+  g_autoptr (ZsPlanner) planner = zs_planner_new (&training, 0);
+  g_autoptr (TestHistory) history = test_history_of_plan (planner);
+
+  for (guint i = 0; i < history->phases->len; i++) {
+    const TestPhase *phase = g_ptr_array_index (history->phases, i);
+
+    g_array_append_vals (simulated, phase->events->data, phase->events->len);
+  }
+  double agreement = test_agreement (recorded, simulated);
+  printf ("# %.2f %% of %u entries\n", 100 * agreement, recorded->len);
+  CU_ASSERT_TRUE (agreement >= 0.99);
+}
+
 static void
 alignment_counts_the_fewest_edits (void)
 {
@@ -235,6 +285,7 @@ main (void)
     { "alignment counts the fewest edits", alignment_counts_the_fewest_edits },
     { "recorded steps agree in every entry", recorded_steps_agree_in_every_entry },
     { "recorded traces agree in every entry", recorded_traces_agree },
+    { "the recorded run without phases agrees", the_recorded_run_without_phases_agrees },
     { "more recorded runs agree in every entry and byte", more_recorded_runs_agree },
     { "runs of many options and shapes agree", wide_recorded_runs_agree },
     CU_TEST_INFO_NULL
