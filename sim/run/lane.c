@@ -12,6 +12,10 @@
  * (sim/hardware/kernel-beside.c).  A kernel that is running when this changes keeps the fraction
  * that it has done.
  *
+ * Nor does a collective's kernel start before there are SMs for its blocks: a product or attention that
+ * fills the GPU gives none away until it ends, whatever the priority of the other stream (one H200, 24
+ * blocks shaped like NCCL's behind kernels of LLaMA).  Then both start together.
+ *
  * Kernels of two streams do not gain by running at once where each fills the GPU: on one H200 a copy of
  * 512 MiB beside products, attention or a memory-bound kernel, over and over, takes 91 to 100 % of the sum
  * of both.  So while a kernel of another stream runs the compute stream's hardly gets on.
@@ -451,6 +455,29 @@ pass_kernels (Rank *rank, ZsTime limit)
     rank->wait_since = MAX (rank->wait_since, lane->time);
 }
 
+/* Does a kernel of the compute stream run at WHEN? */
+static bool
+is_full (const Rank *rank, ZsTime when)
+{
+  const Lane *lane = &rank->lanes[LANE_COMPUTE];
+
+  return (rank->active & 1u << LANE_COMPUTE) != 0 && lane->start < when
+         && lane->ring[lane->done & lane->mask].kind == ITEM_KERNEL;
+}
+
+/* The GPU has room WHEN a kernel of the compute stream ends. */
+static void
+let_in (Rank *rank, ZsTime when)
+{
+  for (uint32_t lanes = rank->behind; lanes != 0; lanes &= lanes - 1) {
+    int l = __builtin_ctz (lanes);
+
+    rank->lanes[l].start = rank->next[l] = when;
+  }
+  rank->active |= rank->behind;
+  rank->behind = 0;
+}
+
 /* After the kernel at the head of lane L a step of rank 0 begins, and the use of links is counted anew:
  * for that the world must have come there. */
 static bool
@@ -483,6 +510,10 @@ zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit)
       run->now = when;
       run->n_events++;
       rank->active &= ~(1u << l);
+      if (item->kind == ITEM_COLLECTIVE && is_full (rank, when)) {
+        rank->behind |= 1u << l;
+        continue;
+      }
       zs_account_waits (rank);
       lane->begun = true;
       rank->n_begun++;
@@ -490,13 +521,13 @@ zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit)
       zs_rank_update (rank);
       return;
     }
-    if (l == LANE_COMPUTE && rank->compute_since < 0 && rank->spans == NULL) {
+    if (l == LANE_COMPUTE && rank->compute_since < 0 && rank->spans == NULL && rank->behind == 0) {
       pass_kernels (rank, MIN (kernel_limit, next_beside_compute (rank)));
       if (first_lane (rank, &when) != l || when > kernel_limit)
         continue;
       item = &lane->ring[lane->done & lane->mask];
     }
-    if (when > limit && starts_step (rank, l))
+    if (when > limit && (starts_step (rank, l) || (l == LANE_COMPUTE && rank->behind != 0)))
       break;
     run->now = when;
     run->n_events++;
@@ -519,6 +550,8 @@ zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit)
     }
     lane->time = when;
     lane->done++;
+    if (l == LANE_COMPUTE && rank->behind != 0)
+      let_in (rank, when);
     zs_lane_begin (rank, l, true);
     if (run->n_released > 0)
       break;

@@ -160,6 +160,7 @@ add_rank (uint64_t digest, const Rank *rank, ZsTime now)
   digest = zs_digest_add (digest, (uint64_t) rank->sms << 32 | (uint32_t) rank->memory_share);
   digest = zs_digest_add (digest, (uint64_t) rank->slowdown << 1 | rank->unsettled);
   digest = zs_digest_add (digest, (uint64_t) rank->slowdown_beside << 32 | (uint32_t) rank->n_beside);
+  digest = zs_digest_add (digest, rank->behind);
   for (int e = 0; e < 2; e++) {
     digest = zs_digest_add (digest, rank->engine_busy[e]);
     digest = zs_digest_items (digest, rank->engine_queue[e], rank->engine_waiting[e]);

@@ -198,6 +198,7 @@ typedef struct {
   int32_t  moving[ZS_N_COMMUNICATORS];   /* memory share of each; they share the links, so the largest is that
                                             of all */
   int32_t  n_beside;               /* kernels that run on other streams than compute */
+  uint32_t behind;                 /* bits: lanes whose collective waits for the kernel that fills the GPU */
   bool     unsettled;      /* these changed, and kernels' times not yet */
   uint32_t engine_busy[2]; /* copy engines, by direction: lane + 1 */
   uint8_t  engine_queue[2][N_LANES];

@@ -338,6 +338,37 @@ kernels_of_two_streams_share_the_gpu (void)
   }
 }
 
+/* A kernel, and a collective that is reached when it has run for a while. */
+static void
+late_collective (ZsPlan *plan, int64_t rank G_GNUC_UNUSED, const void *data)
+{
+  ZsEvent event = zs_plan_event_new (plan);
+
+  begin_step (plan, 1);
+  launch (plan, 1000 * US);
+  zs_plan_set_stream (plan, ZS_STREAM_REDUCE);
+  if (data != NULL)
+    zs_plan_host (plan, ZS_HOST_MISC, 100 * US);
+  zs_plan_collective (plan, ZS_COLLECTIVE_ALL_REDUCE, ZS_COMMUNICATOR_WORLD, 2000000, event);
+  zs_plan_set_stream (plan, ZS_STREAM_COMPUTE);
+  zs_plan_stream_wait_event (plan, ZS_STREAM_COMPUTE, event);
+  finish (plan);
+}
+
+/* Nothing gives way to a collective that is reached while a kernel runs: 10 us and 100 us of it follow. */
+static void
+a_collective_waits_for_the_kernel_that_runs (void)
+{
+  const int late = 1;
+  Fixture fixture;
+
+  fixture_init (&fixture, 2, 2);
+  fixture.sms = 10;
+  g_autoptr (ZsResult) result = fixture_result (&fixture, late_collective, &late);
+
+  CU_ASSERT_TRUE (result->step_time_ps >= 1110 * US && result->step_time_ps < 1125 * US);
+}
+
 static void
 recorded (ZsPlan *plan, int64_t rank G_GNUC_UNUSED, const void *data)
 {
@@ -539,6 +570,7 @@ main (void)
     { "CPU Adam is optimizer time and shares memory",
       cpu_adam_is_optimizer_time_and_shares_memory },
     { "kernels of two streams share the GPU", kernels_of_two_streams_share_the_gpu },
+    { "a collective waits for the kernel that runs", a_collective_waits_for_the_kernel_that_runs },
     { "record_stream delays reuse", record_stream_delays_reuse },
     { "out of memory is a result", out_of_memory_is_a_result },
     { "the peak names its holders", the_peak_names_its_holders },

@@ -57,13 +57,13 @@ each_row_is_compared_and_named (void)
   g_autoptr (ZsValidation) validation = validate ("nvswitch",
     "  collectives:\n"
     "    - {op: all_gather, bytes: 64 MiB, time: 160 us}\n"
-    "    - {op: all_reduce, bytes: 64 MiB, beside: matmul, m: 8192, n: 8192, k: 8192, slowdown: 1, beside_slowdown: 1.2}\n"
+    "    - {op: all_reduce, bytes: 1 GiB, beside: matmul, m: 2048, n: 8192, k: 4096, slowdown: 1, beside_slowdown: 1.2}\n"
     "  copies:\n"
     "    - {kind: both, bytes: 64 MiB, gpus: [0, 3], time: 1.3 ms}\n");
   static const struct { ZsQuantity quantity; const char *detail; double measured; } EXPECTED[] = {
     { ZS_QUANTITY_COLLECTIVE_TIME, "all_gather 64 MiB", 160e6 },
-    { ZS_QUANTITY_COLLECTIVE_SLOWDOWN, "all_reduce 64 MiB, matmul 8192x8192x8192", 1 },
-    { ZS_QUANTITY_BESIDE_SLOWDOWN, "all_reduce 64 MiB, matmul 8192x8192x8192", 1.2 },
+    { ZS_QUANTITY_COLLECTIVE_SLOWDOWN, "all_reduce 1 GiB, matmul 2048x8192x4096", 1 },
+    { ZS_QUANTITY_BESIDE_SLOWDOWN, "all_reduce 1 GiB, matmul 2048x8192x4096", 1.2 },
     { ZS_QUANTITY_COPY_TIME, "h2d+d2h 64 MiB, 2 GPUs", 1.3e9 },
   };
 
