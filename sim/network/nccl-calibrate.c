@@ -143,6 +143,11 @@ zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
    * nodes reach 89 % of their NICs, 16 A100 83 %. */
   if (comm->n_nodes > 1 && algorithm == ZS_ALGORITHM_TREE)
     *transfer *= 0.92 * (comm->graphs.tree.pattern == ZS_PATTERN_TREE ? 0.85 : 1);
+  /* NVLS reduces in the switch: each GPU's link carries the message and 1/n of it.  16 GiB and more (nccl-tests): 6, 7 and
+   * 8 B200 468, 474 and 483 GB/s, always 543 on the link; 8 H100 and H200 274, so 308.  What releases believe instead
+   * differs: 5/6 of the search's rates, 0.85 or 0.74 of them, a cap by the rate between nodes. */
+  if (algorithm == ZS_ALGORITHM_NVLS && comm->n_nodes == 1 && kind == ZS_COLLECTIVE_ALL_REDUCE)
+    *transfer = links / (comm->input.min_capability >= 100 ? 0.727 : 0.78);
   *transfer = fmax (*transfer, links);   /* never faster than its links */
   if (turns > 0) {
     /* One after the other through the proxy thread; what it copies itself comes on top. */
