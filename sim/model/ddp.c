@@ -339,7 +339,7 @@ ddp_digest (const void *self, bool events)
   int32_t n = ddp->model->n_parameters;
   uint64_t digest = zs_digest_items (ddp->plain->digest (ddp->plain->self, events), ddp, 1);
 
-  digest = zs_digest_bytes (digest, ddp->buckets->data, ddp->buckets->len * sizeof (Bucket));
+  digest = zs_digest_items (digest, (const Bucket *) (const void *) ddp->buckets->data, ddp->buckets->len);
   digest = zs_digest_items (digest, ddp->bucket_of, n);
   return zs_digest_items (digest, ddp->order, n);
 }

@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * Times are CPU time with the memory timeline, best and median of some runs; the sweep's is the clock
- * on the wall, with reading of the scenario and all.  Usage: bench-many [CONFIGURATIONS] */
+ * on the wall, with reading of the scenario and all.
+ * Usage: bench-many [CONFIGURATIONS [FRACTION]]: so many whose plans all differ, and one part in FRACTION of
+ * the 10,000 settings. */
 #include "config.h"
 
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "sim/scenario/catalogue.h"
-#include "sim/study/base.h"
+#include "sim/study/sweep.h"
 #include "tests/run/jobs.h"
 #include "tests/testing.h"
 
@@ -141,61 +143,92 @@ gpus (void)
   }
 }
 
-/* ---- a sweep ---- */
+/* ---- sweeps ---- */
 
 typedef struct {
+  const ZsSweep *sweep;    /* its configurations, or, NULL: reduce_bucket_size alone */
   ZsBase *base;
   int     stage, first, n;
+  int64_t n_instructions;
 } Shard;
 
 static gpointer
 run_shard (gpointer data)
 {
-  const Shard *shard = data;
+  Shard *shard = data;
   g_autofree char *stage = g_strdup_printf ("stage=%d", shard->stage);
 
   for (int i = shard->first; i < shard->n; i += 2) {
     g_autofree char *bucket = g_strdup_printf ("reduce_bucket_size=%d", 10000000 + 10000 * i);
     const char *const changes[] = { stage, bucket, NULL };
+    g_auto (GStrv) of_sweep = shard->sweep != NULL ? zs_sweep_changes (shard->sweep, i) : NULL;
     g_autoptr (GError) error = NULL;
-    g_autoptr (ZsScenario) scenario = NULL;
     ZsRunOptions options;
 
     zs_run_options_init (&options);
     options.want_memory_points = true;
-    g_autoptr (ZsResult) result = zs_base_run (shard->base, changes, &options, &scenario, &error);
+    g_autoptr (ZsResult) result
+        = zs_base_run (shard->base, of_sweep != NULL ? (const char *const *) of_sweep : changes, &options,
+                       NULL, &error);
 
     if (result == NULL)
       g_error ("%s", error->message);
+    shard->n_instructions += result->n_instructions;
   }
   return NULL;
 }
 
 static void
-sweep (int n)
+run_shards (const char *name, const Shard *of, int n)
+{
+  Shard shards[2] = { *of, *of };
+  gint64 start = g_get_monotonic_time ();
+  double cpu = cpu_seconds ();
+
+  shards[1].first = 1;
+  shards[0].n = shards[1].n = n;
+  GThread *thread = g_thread_new ("shard", run_shard, &shards[1]);
+
+  run_shard (&shards[0]);
+  g_thread_join (thread);
+  double seconds = (double) (g_get_monotonic_time () - start) / 1e6;
+
+  cpu = cpu_seconds () - cpu;
+  printf ("%s, %5d configurations on 2 threads: %6.2f s, %5.2f ms of CPU each; 10,000 take %5.1f s of CPU on "
+          "each of 2 cores; %3ld MiB\n",
+          name, n, seconds, cpu / n * 1e3, cpu / n * 5000, memory_mib ());
+}
+
+/* The 10,000 settings of scenarios/sweeps, of which many come to the same plans, and every FRACTION-th of
+ * them; then settings that all differ. */
+static void
+sweep (int n, int fraction)
 {
   g_autofree char *data = testing_source_path ("");
   g_autofree char *file = testing_source_path ("tests/bench/sweep.yaml");
+  g_autofree char *settings = testing_source_path ("scenarios/sweeps/zero3-10000.yaml");
   ZsCatalogue *catalogue = zs_catalogue_new (data);
   g_autoptr (ZsErrors) errors = zs_errors_new ();
-  g_autoptr (ZsBase) base = zs_base_new (file, NULL, NULL, catalogue, errors);
 
+  for (int stage = 3; stage >= 2; stage--) {
+    g_autofree char *set = g_strdup_printf ("stage=%d", stage);
+    const char *const sets[] = { set, NULL };
+    g_autoptr (ZsSweep) all = zs_sweep_load (settings, NULL, NULL, sets, catalogue, errors);
+    g_autofree char *name = g_strdup_printf ("sweep, ZeRO-%d, zero3-10000.yaml", stage);
+
+    if (all == NULL)
+      g_error ("%s", zs_errors_text (errors));
+    Shard shard = { .sweep = all, .base = all->base, .stage = stage };
+
+    run_shards (name, &shard, (int) all->n_kept / fraction);
+  }
   for (int stage = 3; stage >= 2; stage--)
     for (int part = 1; part <= 2; part++) {
-      int many = (stage == 3 ? n : n / 4) * part / 2;
-      Shard shards[2] = { { base, stage, 0, many }, { base, stage, 1, many } };
-      gint64 start = g_get_monotonic_time ();
-      double cpu = cpu_seconds ();
-      GThread *thread = g_thread_new ("shard", run_shard, &shards[1]);
+      g_autoptr (ZsBase) base = zs_base_new (file, NULL, NULL, catalogue, errors);
+      g_autofree char *name = g_strdup_printf ("sweep, ZeRO-%d, plans that all differ", stage);
+      Shard shard = { .base = base, .stage = stage };
 
-      run_shard (&shards[0]);
-      g_thread_join (thread);
-      double seconds = (double) (g_get_monotonic_time () - start) / 1e6;
-
-      cpu = cpu_seconds () - cpu;
-      printf ("sweep, ZeRO-%d, %4d configurations on 2 threads: %6.2f s, %5.2f ms of CPU each; "
-              "10,000 take %5.1f s of CPU on each of 2 cores; %3ld MiB\n",
-              stage, many, seconds, cpu / many * 1e3, cpu / many * 5000, memory_mib ());
+      run_shards (name, &shard, (stage == 3 ? n : n / 4) * part / 2);
     }
   zs_catalogue_free (catalogue);
 }
@@ -204,7 +237,7 @@ int
 main (int argc, char **argv)
 {
   zs_run_keep_memory ();
-  sweep (argc > 1 ? MAX (8, atoi (argv[1])) : 400);
+  sweep (argc > 1 ? MAX (8, atoi (argv[1])) : 400, argc > 2 ? MAX (1, atoi (argv[2])) : 1);
   layers ();
   gpus ();
   accumulation ();

@@ -7,6 +7,7 @@
 #include "tests/testing.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { JOBS = 150 };
 
@@ -282,12 +283,42 @@ all_that_happened_repeats (void)
   }
 }
 
+/* Whatever lay where a structure was assigned. */
+static void
+padding_is_no_state (void)
+{
+  typedef struct {
+    char    a;
+    int64_t b;
+    bool    c;
+  } Holes;
+  Holes one[2], other[2];
+  int numbers[] = { 1, 2, 3 };
+
+  memset (one, 0, sizeof one);
+  memset (other, 0xff, sizeof other);
+  for (int i = 0; i < 2; i++) {
+    one[i].a = other[i].a = 'a';
+    one[i].b = other[i].b = i;
+    one[i].c = other[i].c = true;
+  }
+#ifdef __has_builtin
+#if __has_builtin (__builtin_clear_padding)
+  CU_ASSERT_EQUAL (zs_digest_items (1, one, 2), zs_digest_items (1, other, 2));
+#endif
+#endif
+  other[1].b = 7;
+  CU_ASSERT_NOT_EQUAL (zs_digest_items (1, one, 2), zs_digest_items (1, other, 2));
+  CU_ASSERT_NOT_EQUAL (zs_digest_items (1, numbers, 2), zs_digest_items (1, numbers, 3));
+}
+
 int
 main (void)
 {
   static const CU_TestInfo tests[] = {
     { "every way gives the same", every_way_gives_the_same },
     { "all that happened repeats", all_that_happened_repeats },
+    { "padding is no state", padding_is_no_state },
     { "a cache knows equal plans", a_cache_knows_equal_plans },
     CU_TEST_INFO_NULL
   };
