@@ -60,10 +60,15 @@ static const Tile LANE_TILES[] = {
 #define MATMUL_FIXED     3.0e-6
 #define SPLIT_TRAFFIC    0.8
 /* Inside a step, by the share s of its time spent in products and attention: kernels bound by the clock
- * take 1 + slope x (s - start) as long.  Measured: s = 0.28 to 0.54: 0.97 to 1.04; 0.60: 1.05; 0.69: 1.10
+ * take 1 + slope x loss x (s - start) as long.  Measured: s = 0.28 to 0.54: 0.97 to 1.04; 0.60: 1.05; 0.69: 1.10
  * and 1.12; 0.71: 1.15; a loop (1.0): 1.24. */
 #define POWER_SHARE      0.5
-#define POWER_SLOPE      0.5
+#define POWER_SLOPE      4.0     /* x the loss of the best product in a loop, 0.125 on the H200 */
+/* GPUs of one kind differ in the clock that their power allows: products vary by 8 % within a cluster,
+ * outliers left out, memory-bound work hardly (Sinha et al., Not All GPUs Are Created Equal, SC 22,
+ * arXiv 2208.11035).  Taken as the span of a box plot's whiskers (5.4 standard deviations) of a normal
+ * distribution; a synchronous step goes at the pace of the slowest. */
+#define CLOCK_SPREAD     0.015
 /* fp32 without TF32: 46-51 of 67 TFLOP/s on the H200, where half of the 128 lanes of an SM also compute
  * integers; nearly all of the 64 lanes of Volta and GA100 (general knowledge, not measured). */
 #define FP32_RATE        0.75
@@ -238,17 +243,21 @@ tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, bool t
   return best;
 }
 
-/* How much longer what the clock bounds takes in a step of SHARE. */
+/* How much longer what the clock bounds takes in a step of SHARE.  What a GPU's best product in a loop
+ * loses against its full clock says how short of power it is. */
 static double
-power_factor (double share)
+power_factor (const ZsGpu *gpu, double share)
 {
-  return 1 + POWER_SLOPE * CLAMP (share - POWER_SHARE, 0.0, 1.0);
+  double loss = gpu->matmul_efficiency > 0 ? gpu->matmul_full_clock / gpu->matmul_efficiency - 1 : 0;
+
+  return 1 + POWER_SLOPE * MAX (loss, 0.0) * CLAMP (share - POWER_SHARE, 0.0, 1.0);
 }
 
 static double
-matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double share, double *ret_blocks)
+matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, bool at_full_clock, double slower,
+                double *ret_blocks)
 {
-  bool tensor = on_tensor_cores (gpu, kernel), full_clock = share >= 0 && gpu->matmul_full_clock > 0 && tensor;
+  bool tensor = on_tensor_cores (gpu, kernel), full_clock = at_full_clock && tensor;
   double fraction = full_clock ? gpu->matmul_full_clock
                     : tensor   ? TILE_RATE * matmul_scale (gpu)
                                : lanes (gpu) == 64 ? FP32_RATE_64 : FP32_RATE;
@@ -258,14 +267,12 @@ matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double share, double *
   double m = (double) kernel->m, n = (double) kernel->n, k = (double) kernel->k;
   double traffic = (m * n + m * k + n * k) * kernel->element_bytes
                    / ((double) gpu->memory_rate * MATMUL_TRAFFIC * memory_scale (gpu));
-  double seconds = MAX (arithmetic, traffic);
+  double seconds = MAX (arithmetic * slower, traffic);
   double decades = log10 (MAX (seconds, 1e-7) / POWER_START);
 
   if (traffic > arithmetic)
     *ret_blocks = 0;
-  if (full_clock)
-    seconds = MAX (arithmetic * power_factor (share), traffic);
-  else if (tensor)
+  if (tensor && !full_clock)
     seconds *= 1 + POWER_LOSS * CLAMP (decades, 0.0, 1.0);
   return seconds + MATMUL_FIXED;
 }
@@ -351,16 +358,16 @@ traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
 }
 
 ZsTime
-zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, double tensor_share)
+zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, ZsPace pace)
 {
-  double seconds, blocks, slower = 1;
-
-  if (tensor_share >= 0 && gpu->matmul_full_clock > 0)
-    slower = power_factor (tensor_share);
+  bool full_clock = pace.tensor_share >= 0 && gpu->matmul_full_clock > 0;
+  double slowest = pace.slowest > 0 ? pace.slowest : 1;
+  double slower = (full_clock ? power_factor (gpu, pace.tensor_share) : 1) * slowest;
+  double seconds, blocks;
 
   switch (kernel->kind) {
   case ZS_KERNEL_MATMUL:
-    seconds = matmul_seconds (gpu, kernel, tensor_share, &blocks);
+    seconds = matmul_seconds (gpu, kernel, full_clock, on_tensor_cores (gpu, kernel) ? slower : slowest, &blocks);
     break;
   case ZS_KERNEL_ATTENTION_FORWARD:
   case ZS_KERNEL_ATTENTION_BACKWARD:
@@ -375,10 +382,28 @@ zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, double tensor_
   return zs_time_from_seconds (MAX (seconds, TINY_TIME));
 }
 
+double
+zs_slowest_of (int64_t n)
+{
+  double p = ((double) n - 0.375) / ((double) n + 0.25), low = 0, high = 8;   /* Blom's position */
+
+  if (n < 2)
+    return 1;
+  for (int i = 0; i < 40; i++) {
+    double x = (low + high) / 2;
+
+    if (erfc (-x / sqrt (2)) / 2 < p)
+      low = x;
+    else
+      high = x;
+  }
+  return 1 + CLOCK_SPREAD * low;
+}
+
 ZsTime
 zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel)
 {
-  return zs_kernel_time_in_step (gpu, kernel, -1);
+  return zs_kernel_time_in_step (gpu, kernel, (ZsPace) { .tensor_share = -1 });
 }
 
 int64_t
@@ -387,7 +412,7 @@ zs_kernel_blocks (const ZsGpu *gpu, const ZsKernel *kernel)
   double blocks = 0;
 
   if (kernel->kind == ZS_KERNEL_MATMUL)
-    matmul_seconds (gpu, kernel, -1, &blocks);
+    matmul_seconds (gpu, kernel, false, 1, &blocks);
   else if (kernel->kind == ZS_KERNEL_ATTENTION_FORWARD
            || kernel->kind == ZS_KERNEL_ATTENTION_BACKWARD)
     blocks = (double) kernel->m * kernel->heads * parts (kernel->n, 128);

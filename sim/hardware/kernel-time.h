@@ -11,9 +11,16 @@
 
 /* Time of KERNEL alone on GPU, with all its SMs, called in a loop. */
 ZsTime zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel);
-/* The same inside a training step that spends TENSOR_SHARE of its time in products and attention; below
- * 0: not known, as in a loop. */
-ZsTime zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, double tensor_share);
+/* What a training step makes of the clock. */
+typedef struct {
+  double tensor_share;   /* the part of its time in products and attention; below 0: not known, as in a loop */
+  double slowest;        /* how much longer the slowest of its GPUs takes; 0: 1 */
+} ZsPace;
+
+/* The same inside such a step. */
+ZsTime zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, ZsPace pace);
+/* Of N GPUs of one kind, for which all wait: ZsPace.slowest. */
+double zs_slowest_of (int64_t n);
 /* How many thread blocks KERNEL fills the SMs with; 0 for a kernel bound by memory. */
 int64_t zs_kernel_blocks (const ZsGpu *gpu, const ZsKernel *kernel);
 /* Time of KERNEL, which takes ALONE by itself, while others (collectives: a block a channel) hold SMS of the

@@ -33,7 +33,7 @@ of_layers (const ZsTraining *training, const ZsGpu *gpu, int64_t n_layers)
       if (in->op != ZS_OP_LAUNCH)
         continue;
       const ZsKernel *kernel = &plan->kernels[in->id];
-      double seconds = zs_time_to_seconds (zs_kernel_time_in_step (gpu, kernel, 0));
+      double seconds = zs_time_to_seconds (zs_kernel_time_in_step (gpu, kernel, (ZsPace) { .tensor_share = 0 }));
 
       if (kernel->kind <= ZS_KERNEL_ATTENTION_BACKWARD)
         times.tensor += seconds;
@@ -51,7 +51,7 @@ double
 zs_training_tensor_share (const ZsTraining *training, const ZsGpu *gpu)
 {
   if (gpu->matmul_full_clock <= 0
-      || !zs_behaves (&training->step.versions, ZS_BEHAVIOUR_FULL_CLOCK_PRODUCTS))
+      || (gpu->compute_capability == 90 && !zs_behaves (&training->step.versions, ZS_BEHAVIOUR_FULL_CLOCK_PRODUCTS)))
     return -1;
   Times one = of_layers (training, gpu, 1), two = of_layers (training, gpu, 2);
   double more = (double) MAX (training->shape.n_layers - 1, 0);

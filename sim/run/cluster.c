@@ -93,11 +93,11 @@ own_time (const ZsClusterSpec *spec, ZsTime time)
 }
 
 static ZsTime
-kernel_time (const void *self, const ZsKernel *kernel, double tensor_share)
+kernel_time (const void *self, const ZsKernel *kernel, ZsPace pace)
 {
   const ZsClusterSpec *spec = &((const ZsCluster *) self)->spec;
 
-  return own_time (spec, zs_kernel_time_in_step (spec->gpu, kernel, tensor_share));
+  return own_time (spec, zs_kernel_time_in_step (spec->gpu, kernel, pace));
 }
 
 static ZsTime

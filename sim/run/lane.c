@@ -58,7 +58,7 @@ zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel)
 
   if (slowdown == &rank->slowdowns[0]) {
     time = MAX (1, machine->kernel_time (machine->self, &rank->plan->kernels[kernel],
-                                         rank->run->options->tensor_share));
+                                         rank->run->options->pace));
     return slowdown->time[kernel] = time;
   }
   time = zs_rank_kernel_time (rank, &rank->slowdowns[0], kernel);

@@ -13,6 +13,7 @@
 #include "sim/engine/max-min.h"
 #include "sim/hardware/gpu.h"
 #include "sim/hardware/host.h"
+#include "sim/hardware/kernel-time.h"
 #include "sim/plan/instruction.h"
 #include "sim/plan/kernel.h"
 
@@ -55,8 +56,7 @@ typedef struct {
   int64_t  context_bytes;        /* outside torch, without communicators */
   ZsRate   gpu_memory_rate;
   double   peak_flops;           /* dense, of the training dtype: for MFU; 0 unknown */
-  /* inside a step that spends TENSOR_SHARE of its time in products and attention; below 0: not known */
-  ZsTime  (*kernel_time)   (const void *self, const ZsKernel *kernel, double tensor_share);
+  ZsTime  (*kernel_time)   (const void *self, const ZsKernel *kernel, ZsPace pace);
   /* Of one that takes ALONE by itself, while collectives hold SMS of the SMs and MEMORY_SHARE (0 to 1) of the
    * memory rate; NULL: as alone. */
   ZsTime  (*kernel_time_beside) (const void *self, const ZsKernel *kernel, ZsTime alone, int sms,

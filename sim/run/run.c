@@ -13,7 +13,7 @@ void
 zs_run_options_init (ZsRunOptions *options)
 {
   *options = (ZsRunOptions) { 
-    .report_rank = -1, .tensor_share = -1, .torch = ZS_VERSION (2, 11, 0),
+    .report_rank = -1, .pace = { .tensor_share = -1 }, .torch = ZS_VERSION (2, 11, 0),
   };
   zs_alloc_conf_init (&options->alloc_conf);
 }

@@ -65,7 +65,7 @@ typedef struct {
   int64_t report_rank;             /* -1: the worst */
   bool alone;                      /* only report_rank (or 0) is run, and its collectives wait for
                                       nobody: as over PyTorch's fake process group */
-  double tensor_share;             /* zs_training_tensor_share (); below 0: not known */
+  ZsPace pace;                     /* of the GPUs' clocks; by default as kernels are alone in a loop */
   ZsAllocConf alloc_conf;
   int64_t memory_limit_bytes;      /* on reserved bytes; 0: none */
   ZsVersion torch;                 /* whose OOM text */

@@ -33,8 +33,11 @@ zs_scenario_run_options (const ZsScenario *scenario, ZsRunOptions *ret_options)
   ret_options->torch = scenario->cluster.versions.of[ZS_SOFTWARE_TORCH];
   if (scenario->measured.any && scenario->measured.rank < scenario->training.world)
     ret_options->report_rank = scenario->measured.rank;
-  ret_options->tensor_share = zs_training_tensor_share (&scenario->training, &scenario->cluster.gpu);
   ret_options->alone = scenario->measured.any && scenario->measured.alone;
+  ret_options->pace = (ZsPace) {
+    .tensor_share = zs_training_tensor_share (&scenario->training, &scenario->cluster.gpu),
+    .slowest = ret_options->alone ? 1 : zs_slowest_of (scenario->training.world),
+  };
 }
 
 static ZsClusterSpec

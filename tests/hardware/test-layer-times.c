@@ -46,7 +46,7 @@ step_times (const ZsModelShape *shape, ZsAttention attention, int64_t batch, int
   job.training.step.attention = attention;
   job.training.step.checkpoint_every = 0;
   job.gpu.matmul_full_clock = 0.892;   /* as in models/gpus */
-  options.tensor_share = zs_training_tensor_share (&job.training, &job.gpu);
+  options.pace.tensor_share = zs_training_tensor_share (&job.training, &job.gpu);
   g_autoptr (ZsResult) result = job_run (&job, &options);
 
   for (guint p = 0; p < result->phases->len; p++) {

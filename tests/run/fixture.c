@@ -16,7 +16,7 @@ fixture_of (const void *self)
 }
 
 static ZsTime
-kernel_time (const void *self G_GNUC_UNUSED, const ZsKernel *kernel, double tensor_share G_GNUC_UNUSED)
+kernel_time (const void *self G_GNUC_UNUSED, const ZsKernel *kernel, ZsPace pace G_GNUC_UNUSED)
 {
   return kernel->n;
 }
