@@ -14,6 +14,10 @@ typedef struct {
   bool     reshard_after_forward;   /* FULL_SHARD; false: SHARD_GRAD_OP */
   bool     keep_root;               /* FSDP2 without a word about resharding: the root stays gathered
                                        after forward (fully_shard ()'s own default, from 2.8 on) */
+  bool     load_on_host;            /* the model is built or read in host memory, and a unit comes to the
+                                       GPU when it is sharded; else all of it is there first */
+  bool     load_gathers;            /* FSDP1: then the weights are read into the sharded model, which is
+                                       gathered on each GPU for it (Fabric's load_raw ()) */
   bool     wrap_embedding;          /* FSDP2: the embedding is a unit of its own, if it is not tied */
   bool     hybrid;                  /* shard in the node, replicate across */
   ZsDtype  parameter_dtype;         /* of the shards: fp32 master, or the model's own */

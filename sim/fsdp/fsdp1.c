@@ -449,6 +449,24 @@ load (void *self, ZsPlan *plan)
   fsdp_load (&((Fsdp1 *) self)->units);
 }
 
+/* summon_full_params (): all units are whole at once while weights are copied into them. */
+static void
+fill_gathered (Fsdp1 *fsdp)
+{
+  FsdpUnits *units = &fsdp->units;
+  g_autofree ZsTensor *whole = g_new (ZsTensor, (gsize) units->n_units);
+
+  for (int32_t u = 0; u < units->n_units; u++) {
+    int64_t bytes = full_bytes (fsdp, u, units->parameter_bytes);
+
+    whole[u] = zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_GATHERED);
+    fsdp_collective (units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, bytes, COMPUTE);
+    zs_plan_copy (units->plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_BLOCKING);
+  }
+  for (int32_t u = 0; u < units->n_units; u++)
+    zs_plan_unref (units->plan, whole[u]);
+}
+
 /* FlatParamHandle: the parameters are concatenated, the rank's part is copied out of that. */
 static void
 init (void *self, ZsPlan *plan)
@@ -460,6 +478,8 @@ init (void *self, ZsPlan *plan)
   for (int32_t u = 0; u < units->n_units; u++) {
     const FsdpUnit *unit = &units->units[u];
     int64_t bytes = shard_bytes (fsdp, u, units->parameter_bytes);
+
+    fsdp_bring (units, unit);
     ZsTensor whole = zs_plan_alloc (plan, unit->flat_elements * units->parameter_bytes,
                                     ZS_CATEGORY_TEMPORARY);
 
@@ -480,6 +500,8 @@ init (void *self, ZsPlan *plan)
     fsdp->flats[u].shard = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_MASTER, ZS_FLAG_PINNED);
     zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
   }
+  if (units->config.load_gathers)
+    fill_gathered (fsdp);
   fsdp_adapters_init (units);
 }
 

@@ -648,6 +648,7 @@ init (void *self, ZsPlan *plan)
   for (int32_t u = 0; u < units->n_units; u++) {
     const FsdpUnit *unit = &units->units[u];
 
+    fsdp_bring (units, unit);
     for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
       FsdpParameter *parameter = &units->parameters[i];
       int64_t bytes = parameter->shard_elements * units->parameter_bytes;

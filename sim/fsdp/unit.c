@@ -331,17 +331,31 @@ fsdp_load (FsdpUnits *units)
   for (int32_t i = 0; i < model->n_parameters; i++) {
     FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
 
-    parameter->original = zs_plan_alloc (plan, parameter->elements * units->parameter_bytes,
-                                         fsdp_shard_category (units));
+    if (!units->config.load_on_host)
+      parameter->original = zs_plan_alloc (plan, parameter->elements * units->parameter_bytes,
+                                           fsdp_shard_category (units));
     if (model->modules[model->parameters[i].module].kind == ZS_MODULE_FINAL_NORM)
       load_rotary (plan, model->shape.head_dim, units->rotary);
   }
   zs_load_quantized_states (plan, model);
   /* A tied head is built and then given up for the embedding. */
-  if (model->shape.tied_embeddings)
+  if (model->shape.tied_embeddings && !units->config.load_on_host)
     zs_plan_unref (plan, zs_plan_alloc (plan, model->shape.vocabulary * model->shape.hidden
                                                 * units->parameter_bytes,
                                         ZS_CATEGORY_PARAMETERS));
+}
+
+/* _move_states_to_device () of both versions */
+void
+fsdp_bring (FsdpUnits *units, const FsdpUnit *unit)
+{
+  for (int32_t i = unit->first; units->config.load_on_host && i < unit->first + unit->n; i++) {
+    FsdpParameter *parameter = &units->parameters[i];
+    int64_t bytes = parameter->elements * units->parameter_bytes;
+
+    parameter->original = zs_plan_alloc (units->plan, bytes, fsdp_shard_category (units));
+    zs_plan_copy (units->plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_BLOCKING);
+  }
 }
 
 /* ---- the step ---- */

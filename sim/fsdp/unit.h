@@ -71,10 +71,12 @@ uint64_t fsdp_units_digest (const FsdpUnits *units);
 bool fsdp_wraps_adapters (const FsdpUnits *units);
 bool fsdp_is_adapter (const FsdpUnits *units, int32_t module);
 
-/* The model is built on the GPU in the parameters' dtype. */
 /* A copy or cast of ELEMENTS, EACH bytes of traffic for one. */
 uint32_t fsdp_copy_kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t each, const char *name);
+/* The model is built on the GPU in the parameters' dtype, unless it stays in host memory. */
 void fsdp_load (FsdpUnits *units);
+/* UNIT is about to be sharded: brings it to the GPU if it is not there. */
+void fsdp_bring (FsdpUnits *units, const FsdpUnit *unit);
 /* optimizer.step () of sharded parameters, with clip_grad_norm_ before; gradients stay. */
 void fsdp_step (FsdpUnits *units);
 

@@ -159,8 +159,10 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
   typedef struct {
     bool no_sync, reshard, reshard_root, wrap_embedding, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
       state_dict_offload;
-    int storage, compute, reduce, prefetch;
+    int storage, compute, reduce, prefetch, load;
   } Fsdp;
+  enum { LOAD_GPU, LOAD_HOST, LOAD_GATHER };
+  static const char *const loads[] = { "gpu", "host", "gather", NULL };
   static const char *const prefetches[] = { "none",        "backward_post", "backward_pre",
                                             "NO_PREFETCH", "BACKWARD_POST", "BACKWARD_PRE",
                                             NULL };
@@ -180,6 +182,9 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
       .help = "FSDP2: false where fully_shard () is told nothing about resharding" },
     { ZS_FIELD ("wrap_embedding", BOOL, Fsdp, wrap_embedding),
       .help = "FSDP2: the embedding is a unit of its own, as in recent accelerate" },
+    { ZS_FIELD ("load", WORD, Fsdp, load), .words = loads,
+      .help = "where the model is before it is sharded; from_pretrained () leaves it in host memory; "
+              "gather: read into the sharded model, as Fabric's load_raw () does" },
     { ZS_FIELD ("no_sync", BOOL, Fsdp, no_sync),
       .help = "whole gradients wait for the last micro-step, as in Trainer and accelerate" },
     { ZS_FIELD ("backward_prefetch", WORD, Fsdp, prefetch), .words = prefetches,
@@ -193,9 +198,11 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
    * gradients reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
   bool first = training->framework == ZS_FRAMEWORK_FSDP1;
   int compute = (int)training->step.dtype;
-  bool trainer = true;   /* Trainer runs under accelerate's no_sync (), which FSDP1's model has */
+  bool trainer = first;   /* Trainer runs under accelerate's no_sync (), which FSDP1's model has, and
+                             loads into host memory */
   zs_node_bool (zs_reader_find (reader, "training.hugging_face"), &trainer);
   Fsdp value = { .no_sync = first && trainer,
+                 .load = trainer ? LOAD_HOST : LOAD_GPU,
                  .reshard = true,
                  .reshard_root = true,
                  .limit_all_gathers = true,
@@ -216,6 +223,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
   if (training->gradient_accumulation > 1)
     zs_reader_default (reader, "training.fsdp.no_sync", first ? "transformers' Trainer" : "zerosim", "%s",
                        value.no_sync ? "true" : "false");
+  zs_reader_default (reader, "training.fsdp.load", trainer ? "transformers' Trainer" : "zerosim", "%s",
+                     loads[value.load]);
   zs_reader_default (reader, "training.fsdp.param_dtype", "zerosim", "%s",
                      ZS_DTYPE_WORDS[value.compute]);
   zs_reader_default (reader, "training.fsdp.reduce_dtype", "zerosim", "%s",
@@ -229,6 +238,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     .gradient_accumulation = training->gradient_accumulation,
     .reshard_after_forward = value.reshard,
     .keep_root = !value.reshard_root,
+    .load_on_host = value.load != LOAD_GPU,
+    .load_gathers = value.load == LOAD_GATHER && first,
     .wrap_embedding = value.wrap_embedding,
     .hybrid = value.hybrid,
     .parameter_dtype = (ZsDtype)value.storage,

@@ -38,6 +38,7 @@ def fsdp(run):
     if given.get("embed"):
         words.append("wrap_embedding: true")
     if first:
+        words.append("load: gpu")
         words.append("use_orig_params: " + boolean(given.get("orig", False)))
     elif "reshard" not in given:
         words.append("reshard_root: false")
