@@ -20,6 +20,7 @@ libzerosim_core_la_SOURCES += \
   sim/run/run.h \
   sim/run/shared.c \
   sim/run/state.c \
+  sim/run/step.c \
   sim/run/training.c \
   sim/run/training.h \
   sim/run/world.c \

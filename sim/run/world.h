@@ -309,17 +309,16 @@ void zs_lane_grow (Lane *lane);
 void zs_lane_begin (Rank *rank, int l, bool passed);
 /* The head of lane L, handed over before, has ended. */
 void zs_lane_end (Rank *rank, int l);
-/* Pass what happens on RANK's lanes up to LIMIT, and its kernels up to KERNEL_LIMIT (no less); returns
- * early when the world must look. */
-void zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit);
 /* More or less of the GPU is taken. */
 void zs_rank_take (Rank *rank, int32_t sms);
 /* The collective of COMMUNICATOR takes MEMORY_SHARE (in 1/1000) from now on. */
 void zs_rank_moves (Rank *rank, ZsCommunicator communicator, int32_t memory_share);
 void zs_rank_settle (Rank *rank);
 void zs_rank_add_kernels (Rank *rank);
-/* Tell the world when something next happens on RANK. */
-void zs_rank_update (Rank *rank);
+/* CHANGE kernels more run beside the compute stream. */
+void zs_rank_beside (Rank *rank, int32_t change);
+/* The kernel at the head of lane L, not the compute stream's, starts now. */
+void zs_rank_start_beside (Rank *rank, int l);
 bool zs_rank_is_idle (const Rank *rank);      /* the GPU has drained */
 void zs_rank_release (Rank *rank, ZsTime when);
 ZsTime zs_rank_kernel_time (Rank *rank, Slowdown *slowdown, uint32_t kernel);
@@ -349,6 +348,13 @@ zs_lane_push (Rank *rank, int l)
   if (lane->pushed - lane->done == 1)
     zs_lane_begin (rank, l, false);
 }
+
+/* ---- step.c ---- */
+/* Pass what happens on RANK's lanes up to LIMIT, and its kernels up to KERNEL_LIMIT (no less); returns
+ * early when the world must look. */
+void zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit);
+/* Tell the world when something next happens on RANK. */
+void zs_rank_update (Rank *rank);
 
 /* ---- world.c ---- */
 /* Up to HORIZON, or until a host is released.  False: nothing is left to happen. */
