@@ -194,7 +194,8 @@ write_holders (const ZsResult *result, ZsText *text)
   zs_text_append (text, "\n  %-*s", NAME_ROOM, "reserved by PyTorch");
   append_gib (text, reserved);
   zs_text_append (text, "\n  %-*s", NAME_ROOM, "with CUDA and NCCL");
-  append_gib (text, reserved + result->context_bytes + result->communicator_bytes);
+  append_gib (text, failed ? reserved + result->context_bytes + result->communicator_bytes
+                           : result->peak_device_bytes);
   if (result->gpu_memory_bytes > 0) {
     zs_text_append (text, "  of ");
     append_bytes (text, result->gpu_memory_bytes);

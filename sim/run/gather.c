@@ -373,8 +373,7 @@ zs_gather_result (Run *run)
   result->peak_reserved_bytes = rank->peak_reserved;
   result->context_bytes = machine->context_bytes;
   result->communicator_bytes = rank->communicator_bytes;
-  result->peak_device_bytes = machine->context_bytes + rank->communicator_bytes
-                              + rank->peak_reserved;
+  result->peak_device_bytes = machine->context_bytes + rank->peak_device;
   result->gpu_memory_bytes = machine->gpu_memory_bytes;
   result->limit_bytes = run->options->memory_limit_bytes;
   result->alloc_retries = rank->counters->num_alloc_retries;

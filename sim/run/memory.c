@@ -81,6 +81,13 @@ add_memory_event (Rank *rank, ZsAllocatorAction action, int64_t address, int64_t
   g_array_append_val (rank->memory_events, event);
 }
 
+/* What the process has of the GPU besides CUDA's context. */
+static void
+count_device (Rank *rank)
+{
+  rank->peak_device = MAX (rank->peak_device, rank->segment_bytes + rank->communicator_bytes);
+}
+
 static void
 on_segment (void *self, ZsAllocatorAction action, int64_t address, int64_t bytes, int stream)
 {
@@ -90,8 +97,13 @@ on_segment (void *self, ZsAllocatorAction action, int64_t address, int64_t bytes
   if (machine->segment_cost != NULL)
     rank->segment_time += machine->segment_cost (machine->self, action, bytes);
   /* cudaFree waits for the whole GPU */
-  if (action == ZS_ALLOCATOR_SEGMENT_FREE || action == ZS_ALLOCATOR_SEGMENT_UNMAP)
+  if (action == ZS_ALLOCATOR_SEGMENT_FREE || action == ZS_ALLOCATOR_SEGMENT_UNMAP) {
     rank->must_drain = true;
+    rank->segment_bytes -= bytes;
+  } else if (action == ZS_ALLOCATOR_SEGMENT_ALLOC || action == ZS_ALLOCATOR_SEGMENT_MAP) {
+    rank->segment_bytes += bytes;
+    count_device (rank);
+  }
   if (rank->memory_events != NULL)
     add_memory_event (rank, action, address, bytes, bytes, stream, 0, rank->label);
 }
@@ -394,6 +406,7 @@ zs_memory_collective (Rank *rank, const ZsInstruction *instruction)
     fail_collective (rank, instruction, bytes - before);
   else
     rank->communicator_bytes = bytes;
+  count_device (rank);
 }
 
 int64_t
@@ -451,6 +464,8 @@ zs_memory_phase (Rank *rank, const ZsInstruction *instruction)
   };
 
   if (phase.step != rank->step) {
+    if (rank->step <= 0)      /* peaks are those of training */
+      rank->peak_device = rank->segment_bytes + rank->communicator_bytes;
     rank->step_flops = 0;
     rank->nvme_bytes = 0;
     rank->forward_flops = 0;

@@ -225,6 +225,7 @@ typedef struct {
   ZsOom    oom;
   ZsTime   failed_at;      /* host time; -1: did not run out of memory */
   int64_t  communicator_bytes;
+  int64_t  segment_bytes, peak_device;      /* segments, and the most of them and communicators at once */
   unsigned int collectives_used[ZS_N_COMMUNICATORS];
   bool     logging;
   Notes    base, log, peak_base, peak_log;   /* LogEntry */

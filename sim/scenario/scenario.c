@@ -195,6 +195,16 @@ read_document (const char *path, ZsDocument *document, const ZsScenarioFlags *fl
   return reader.scenario;
 }
 
+/* FLAGS names FILE as what it is. */
+static void
+put_foreign (ZsForeign foreign, const char *file, ZsScenarioFlags *flags)
+{
+  if (foreign == ZS_FOREIGN_ACCELERATE && flags->accelerate == NULL)
+    flags->accelerate = file;
+  if (foreign == ZS_FOREIGN_TRAINING_ARGS && flags->training_args == NULL)
+    flags->training_args = file;
+}
+
 ZsScenario *
 zs_scenario_load (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
                   ZsCatalogue *catalogue, ZsErrors *errors)
@@ -206,10 +216,7 @@ zs_scenario_load (const char *path, const ZsScenarioFlags *flags, const char *co
   const char *file = shipped != NULL ? shipped->path : path;
   ZsDocument *document = zs_reader_load (file, notes, &foreign, errors);
 
-  if (foreign == ZS_FOREIGN_ACCELERATE && all.accelerate == NULL)
-    all.accelerate = file;
-  if (foreign == ZS_FOREIGN_TRAINING_ARGS && all.training_args == NULL)
-    all.training_args = file;
+  put_foreign (foreign, file, &all);
   ZsScenario *scenario =
       document != NULL ? read_document (file, document, &all, sets, catalogue, errors) : NULL;
 
@@ -248,7 +255,7 @@ zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors)
 }
 
 ZsDocument *
-zs_scenario_tree (const char *path, ZsErrors *errors)
+zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsErrors *errors)
 {
   g_autoptr (ZsCatalogue) catalogue = zs_catalogue_new (NULL);
   const ZsCatalogueEntry *shipped = find_shipped (path, catalogue);
@@ -256,14 +263,7 @@ zs_scenario_tree (const char *path, ZsErrors *errors)
   ZsDocument *document
       = zs_reader_load (shipped != NULL ? shipped->path : path, NULL, &foreign, errors);
 
-  if (foreign != ZS_FOREIGN_NONE) {
-    zs_node_fail (zs_document_root (document), errors,
-                  "a scenario or a ds_config is wanted here, not %s: give that beside one",
-                  foreign == ZS_FOREIGN_ACCELERATE ? "an accelerate file (--accelerate)"
-                                                   : "TrainingArguments (--training-args)");
-    zs_document_free (document);
-    return NULL;
-  }
+  put_foreign (foreign, path, flags);
   if (document != NULL && !zs_scenario_tree_complete (document, zs_document_root (document), errors)) {
     zs_document_free (document);
     return NULL;

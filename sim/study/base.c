@@ -11,22 +11,23 @@ struct ZsBase {
   ZsDocument   *document;   /* NULL: the tree is borrowed */
   const ZsNode *root;
   char         *file;
-  const ZsScenarioFlags *flags;
-  const char *const     *sets;
+  ZsScenarioFlags    flags;
+  const char *const *sets;
   ZsCatalogue  *catalogue;
   ZsClusterCache *machines;
 };
 
 static ZsBase *
-new_base (ZsDocument *document, const ZsNode *root, const char *file, const ZsScenarioFlags *flags,
-          const char *const *sets, ZsCatalogue *catalogue)
+new_base (const char *file, const ZsScenarioFlags *flags, const char *const *sets,
+          ZsCatalogue *catalogue)
 {
   ZsBase *base = g_new0 (ZsBase, 1);
 
   zs_run_keep_memory ();
-  *base = (ZsBase) { .document = document, .root = root, .file = g_strdup (file), .flags = flags,
-                     .sets = sets, .catalogue = catalogue,
+  *base = (ZsBase) { .file = g_strdup (file), .sets = sets, .catalogue = catalogue,
                      .machines = zs_cluster_cache_new () };
+  if (flags != NULL)
+    base->flags = *flags;
   return base;
 }
 
@@ -34,18 +35,25 @@ ZsBase *
 zs_base_new (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
              ZsCatalogue *catalogue, ZsErrors *errors)
 {
-  ZsDocument *document = zs_scenario_tree (path, errors);
+  ZsBase *base = new_base (path, flags, sets, catalogue);
 
-  return document == NULL
-           ? NULL
-           : new_base (document, zs_document_root (document), path, flags, sets, catalogue);
+  base->document = zs_scenario_tree (base->file, &base->flags, errors);
+  if (base->document == NULL) {
+    zs_base_free (base);
+    return NULL;
+  }
+  base->root = zs_document_root (base->document);
+  return base;
 }
 
 ZsBase *
 zs_base_new_tree (const ZsNode *root, const char *file, const ZsScenarioFlags *flags,
                   const char *const *sets, ZsCatalogue *catalogue)
 {
-  return new_base (NULL, root, file, flags, sets, catalogue);
+  ZsBase *base = new_base (file, flags, sets, catalogue);
+
+  base->root = root;
+  return base;
 }
 
 void
@@ -117,12 +125,10 @@ zs_base_text (const ZsBase *base)
 
   append_node (text, base->root);
   g_string_append_c (text, '\n');
-  if (base->flags != NULL) {
-    const char *const *flags = (const char *const *) base->flags;
+  const char *const *flags = (const char *const *) &base->flags;
 
-    for (size_t i = 0; i < sizeof *base->flags / sizeof *flags; i++)
-      g_string_append_printf (text, "%s\n", flags[i] != NULL ? flags[i] : "");
-  }
+  for (size_t i = 0; i < sizeof base->flags / sizeof *flags; i++)
+    g_string_append_printf (text, "%s\n", flags[i] != NULL ? flags[i] : "");
   for (const char *const *set = base->sets; set != NULL && *set != NULL; set++)
     g_string_append_printf (text, "%s\n", *set);
   return g_string_free (text, FALSE);
@@ -155,8 +161,6 @@ find_set (const ZsBase *base, const char *path)
 static const char *
 find_flag (const ZsScenarioFlags *flags, const char *path)
 {
-  if (flags == NULL)
-    return NULL;
   const struct { const char *path, *value; } rows[] = {
     { "model", flags->model },
     { "cluster.nodes", flags->nodes },
@@ -188,7 +192,7 @@ zs_base_setting (const ZsBase *base, const char *path)
 
   if (set != NULL)
     return set;
-  const char *flag = find_flag (base->flags, full);
+  const char *flag = find_flag (&base->flags, full);
 
   if (flag != NULL)
     return g_strdup (flag);
@@ -214,7 +218,7 @@ zs_base_scenario (const ZsBase *base, const char *const *changes, ZsErrors *erro
   for (const char *const *set = changes; set != NULL && *set != NULL; set++)
     g_ptr_array_add (sets, (gpointer) *set);
   g_ptr_array_add (sets, NULL);
-  return zs_scenario_read (base->root, base->file, base->flags, (const char *const *) sets->pdata,
+  return zs_scenario_read (base->root, base->file, &base->flags, (const char *const *) sets->pdata,
                            base->catalogue, errors);
 }
 

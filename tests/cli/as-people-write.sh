@@ -44,7 +44,8 @@ cat >table <<'END'
 0|ZeRO-3 with the optimizer on cpu, 2 nodes of 8|run accelerate.yaml --model llama-3.2-1b --gpus 8xH100
 0|FSDP with CPU offload, 4 x|run fsdp.yaml --model llama-3.2-1b --gpus 4xH100
 0|micro-batch 2 x accumulation 8 x 8 ranks, sequence 2048, checkpointing|run args.json --model llama-3.2-1b --gpus 8xH100
-1|accelerate.yaml:1:1: a scenario or a ds_config is wanted here|compare accelerate.yaml --vary stage=2,3
+0|Choose stage=|compare accelerate.yaml --model llama-3.2-1b --gpus 8xH100 --vary stage=2,3
+0|fits as it is|advise fsdp.yaml --model llama-3.2-1b --gpus 4xH100
 0|llama-7b, ZeRO-3, 2 x|run zero3
 0|ZeRO-2|compare zero3 zero2
 1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100

@@ -56,8 +56,9 @@ def contradictions(r, parameters, lora):
     yield from negatives(r)
     if reserved < allocated:
         yield "reserved %d below allocated %d" % (reserved, allocated)
-    if r["peak_device_bytes"] != reserved + outside:
-        yield "peak of the GPU %d is not reserved %d and %d" % (r["peak_device_bytes"], reserved, outside)
+    # the two peaks need not be at the same time: NCCL takes its memory with the first collective
+    if not reserved + r["context_bytes"] <= r["peak_device_bytes"] <= reserved + outside:
+        yield "peak of the GPU %d is not within reserved %d and %d outside" % (r["peak_device_bytes"], reserved, outside)
     if held != (oom["allocated_bytes"] if oom else allocated):
         yield "holders sum to %d" % held
     if not 0 <= r["mfu"] < 1:
