@@ -102,6 +102,52 @@ net_hops (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm)
   return algorithm == ZS_ALGORITHM_PAT ? depth : 2 * depth;
 }
 
+/* NVLS reduces in the switch: each GPU's link carries the message and 1/n of it, in loops of one chunk for each head and
+ * channel; a loop waits for the heads (4.5 us), and the last one is spread when all is reduced.  Chunks as in 2.30
+ * src/enqueue.cc.  6, 7 and 8 B200 and 8 H100 from 2 MiB to 16 GiB (nccl-tests): 0.85 and 0.795 of what the links sustain,
+ * whatever a release believes (5/6 of the search's rates, 0.85 or 0.74 of them, a cap by the rate between nodes). */
+#define NVLS_LOOP 4.5
+static double
+nvls_transfer (const ZsComm *comm, int64_t bytes, double links)
+{
+  int channels, threads;
+
+  zs_nccl_launch (&comm->input, ZS_ALGORITHM_NVLS, ZS_PROTOCOL_SIMPLE, bytes, &channels, &threads);
+  double at_once = (double) channels * comm->shapes[0].system->n_gpus, chunk = 131072;
+
+  if ((double) bytes < 64 * at_once * chunk)
+    chunk = 65536;
+  if ((double) bytes < 8 * at_once * chunk)
+    chunk = 32768;
+  if ((double) bytes < 2 * at_once * chunk)
+    chunk = 16384;
+  double loops = (double) bytes / (at_once * chunk), moved = links / (comm->input.min_capability >= 100 ? 0.795 : 0.85);
+
+  return moved + loops * NVLS_LOOP + moved / fmax (loops, 1);
+}
+
+/* NVLSTree moves in loops too; a chunk is reduced in the switch, sent up and down the tree and spread, so the last one
+ * needs about 2.5 times its share more.  Chunks as in src/enqueue.cc of 2.2x (recalled, and met by the times): of 512 KiB
+ * (64 KiB from 4 nodes on), cut while there are fewer than 32, 16, 4 and 1 loops.  16 H100 over InfiniBand, 8 MiB to
+ * 4 GiB: what is above latency and rate within 20 % (nccl-tests). */
+#define NVLS_TREE_FILL 2.5
+static double
+nvls_tree_transfer (const ZsComm *comm, int64_t bytes, double moved)
+{
+  static const struct { double loops, chunk; } CUTS[] = { { 32, 262144 }, { 16, 131072 }, { 4, 65536 }, { 1, 32768 } };
+  int channels, threads;
+
+  zs_nccl_launch (&comm->input, ZS_ALGORITHM_NVLS_TREE, ZS_PROTOCOL_SIMPLE, bytes, &channels, &threads);
+  double at_once = (double) channels * comm->shapes[0].system->n_gpus, chunk = comm->n_nodes >= 4 ? 65536 : 524288;
+
+  for (size_t i = 0; i < G_N_ELEMENTS (CUTS); i++)
+    if ((double) bytes < CUTS[i].loops * at_once * chunk)
+      chunk = fmin (chunk, CUTS[i].chunk);
+  double loops = (double) bytes / (at_once * chunk);
+
+  return moved + loops * NVLS_LOOP + NVLS_TREE_FILL * moved / fmax (loops, 1);
+}
+
 void
 zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algorithm, ZsProtocol protocol,
                    int64_t bytes, double *latency, double *transfer)
@@ -143,11 +189,10 @@ zs_nccl_base_time (const ZsComm *comm, ZsCollectiveKind kind, ZsAlgorithm algori
    * nodes reach 89 % of their NICs, 16 A100 83 %. */
   if (comm->n_nodes > 1 && algorithm == ZS_ALGORITHM_TREE)
     *transfer *= 0.92 * (comm->graphs.tree.pattern == ZS_PATTERN_TREE ? 0.85 : 1);
-  /* NVLS reduces in the switch: each GPU's link carries the message and 1/n of it.  16 GiB and more (nccl-tests): 6, 7 and
-   * 8 B200 468, 474 and 483 GB/s, always 543 on the link; 8 H100 and H200 274, so 308.  What releases believe instead
-   * differs: 5/6 of the search's rates, 0.85 or 0.74 of them, a cap by the rate between nodes. */
   if (algorithm == ZS_ALGORITHM_NVLS && comm->n_nodes == 1 && kind == ZS_COLLECTIVE_ALL_REDUCE)
-    *transfer = links / (comm->input.min_capability >= 100 ? 0.727 : 0.78);
+    *transfer = nvls_transfer (comm, bytes, links);
+  if (algorithm == ZS_ALGORITHM_NVLS_TREE)
+    *transfer = nvls_tree_transfer (comm, bytes, fmax (*transfer, links));
   *transfer = fmax (*transfer, links);   /* never faster than its links */
   if (turns > 0) {
     /* One after the other through the proxy thread; what it copies itself comes on top. */
