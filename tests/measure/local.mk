@@ -13,6 +13,7 @@ EXTRA_DIST += \
   tests/measure/occupied.py \
   tests/measure/rows.py \
   tests/measure/steps.py \
+  tests/measure/streams.py \
   tests/measure/take-apart.py \
   tests/measure/test-measure.py \
   tests/measure/timing.py \

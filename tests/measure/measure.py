@@ -17,7 +17,7 @@ import workers     # noqa: E402
 
 # part: seconds that it may take at most
 PARTS = {"machine": 60, "collectives": 90, "contention": 70, "footprint": 40, "forced": 60, "copies": 50,
-         "peers": 25, "occupied": 60, "steps": 45}
+         "peers": 25, "occupied": 60, "streams": 45, "steps": 45}
 # NVLink multicast stays off; torch asks NVML whether there is CUDA, which leaves a fork possible
 SAFE = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1",
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
@@ -26,7 +26,7 @@ SAFE = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHM
 def arguments(words):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--output", required=True, metavar="DIR", help="where rows.jsonl and logs go")
-    parser.add_argument("--parts", default="machine,collectives,contention,footprint,forced,copies,peers,occupied,steps",
+    parser.add_argument("--parts", default="machine,collectives,contention,footprint,forced,copies,peers,occupied,streams,steps",
                         help="in this order: %(default)s")
     parser.add_argument("--worlds", default="", help="numbers of GPUs, as 4,2 (default: all, half of them ... 2)")
     parser.add_argument("--sizes", default="", help="of collectives, as 8,64K:4G:2 (default: 8 B to 4 GiB)")
@@ -67,6 +67,7 @@ def jobs(options, folder):
     import footprint
     import occupied
     import steps
+    import streams
     most = max(options.worlds)
     for part in options.parts:
         limit = PARTS[part]
@@ -74,8 +75,8 @@ def jobs(options, folder):
             function = {"collectives": collectives.chosen, "contention": contention.run,
                         "forced": collectives.forced, "copies": copies.host_copies}[part]
             yield part, function, most, limit, {}
-        elif part == "occupied":
-            yield part, occupied.run, 1, limit, {}
+        elif part in ("occupied", "streams"):
+            yield part, (occupied.run if part == "occupied" else streams.run), 1, limit, {}
         elif part == "peers" and most > 1:
             yield part, copies.peer_copies, 1, limit, {}
         elif part == "footprint":

@@ -14,6 +14,8 @@ KEYS = {
     "launch": ("op", "asynchronous"),
     "occupied": ("kernel", "blocks", "mode"),
     "delay": ("kernel", "blocks", "priority"),
+    "share": ("kernel", "beside", "priority"),
+    "entrance": ("kernel", "blocks", "priority", "phase"),
     "footprint": ("ranks", "moment"),
     "step": ("ranks", "case", "step", "phase"),
 }
