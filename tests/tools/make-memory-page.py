@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Fill the validation tables of docs/memory.md from `zerosim validate DIR... --json`.
 
-    zerosim validate tests/published/h200 tests/published/h200-more --json --quiet \\
+    zerosim validate tests/published/h200 tests/published/h200-more tests/published/h200-wide --json --quiet \\
       | python3 tests/tools/make-memory-page.py docs/memory.md
 
 The lines between the two markers are replaced: per quantity a summary, then the worst of the cases, worst
