@@ -222,6 +222,68 @@ costs_grow_with_size (void)
   CU_ASSERT_EQUAL (zs_launch_cost (&host, ZS_LAUNCH_LINEAR), 17 * ZS_MICROSECOND / 2);
 }
 
+static double
+product_seconds (const ZsGpu *gpu, int64_t size, int element_bytes, bool tf32, ZsPace pace)
+{
+  ZsKernel kernel = { .kind = ZS_KERNEL_MATMUL, .element_bytes = (uint8_t) element_bytes, .tf32 = tf32,
+                      .m = size, .n = size, .k = size, .name = "" };
+
+  return zs_time_to_seconds (zs_kernel_time_in_step (gpu, &kernel, pace));
+}
+
+static void
+power_holds_the_clock_back (void)
+{
+  ZsGpu gpu = H200;
+  double loop = product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = -1 });
+  double before = 0;
+
+  /* as long as the rate at full clock is not known, a step is as a loop */
+  CU_ASSERT_DOUBLE_EQUAL (product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = 0.6 }), loop, 1e-12);
+  gpu.matmul_full_clock = 0.892;
+  for (double share = 0; share <= 1.01; share += 0.1) {
+    double seconds = product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = share });
+
+    CU_ASSERT_TRUE (seconds >= before);
+    CU_ASSERT_TRUE (share > 0.49 || before == 0 || seconds == before);
+    before = seconds;
+  }
+  CU_ASSERT_TRUE (product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = 0.5 }) < 0.87 * loop);
+  CU_ASSERT_DOUBLE_EQUAL (before, loop, 0.05 * loop);   /* nothing but products: the loop */
+}
+
+static void
+steps_wait_for_the_slowest (void)
+{
+  double before = 1, one, many;
+
+  CU_ASSERT_EQUAL (zs_slowest_of (1), 1);
+  for (int64_t n = 2; n <= 4096; n *= 2) {
+    CU_ASSERT_TRUE (zs_slowest_of (n) > before);
+    before = zs_slowest_of (n);
+  }
+  /* the expected largest of eight standard normal values is 1.42, of two 0.56 */
+  CU_ASSERT_DOUBLE_EQUAL (zs_slowest_of (8), 1 + 0.015 * 1.424, 2e-4);
+  CU_ASSERT_DOUBLE_EQUAL (zs_slowest_of (2), 1 + 0.015 * 0.564, 4e-4);
+  one = product_seconds (&H200, 8192, 2, false, (ZsPace) { .tensor_share = -1 });
+  many = product_seconds (&H200, 8192, 2, false, (ZsPace) { .tensor_share = -1, .slowest = zs_slowest_of (64) });
+  CU_ASSERT_TRUE (many > 1.03 * one && many < 1.05 * one);
+}
+
+/* 1024 x 8192 x 2048 took 689 us without TF32, 1024 x 2048 x 2048 183 (h200-steps, 1b-fp32). */
+static void
+fp32_takes_no_tensor_cores (void)
+{
+  ZsPace pace = { .tensor_share = -1 };
+  double wide = product_seconds (&H200, 4096, 4, true, pace), narrow = product_seconds (&H200, 4096, 4, false, pace);
+  ZsKernel kernel = { .kind = ZS_KERNEL_MATMUL, .element_bytes = 4, .m = 1024, .n = 8192, .k = 2048, .name = "" };
+
+  CU_ASSERT_TRUE (narrow > 5 * wide);
+  CU_ASSERT_DOUBLE_EQUAL (zs_time_to_seconds (zs_kernel_time (&H200, &kernel)), 689e-6, 0.1 * 689e-6);
+  kernel.n = 2048;
+  CU_ASSERT_DOUBLE_EQUAL (zs_time_to_seconds (zs_kernel_time (&H200, &kernel)), 183e-6, 0.1 * 183e-6);
+}
+
 int
 main (void)
 {
@@ -229,6 +291,9 @@ main (void)
     { "matrix products take their measured time", matrix_products_take_their_measured_time },
     { "attention takes its measured time", attention_takes_its_measured_time },
     { "memory-bound operators take their measured time", memory_bound_operators_take_their_measured_time },
+    { "power holds the clock back", power_holds_the_clock_back },
+    { "steps wait for the slowest", steps_wait_for_the_slowest },
+    { "fp32 takes no tensor cores", fp32_takes_no_tensor_cores },
     { "costs grow with size", costs_grow_with_size },
     CU_TEST_INFO_NULL
   };
