@@ -32,6 +32,7 @@ typedef struct {
                                        whole gradients wait on each GPU for the last one */
   bool     flat_optimizer;          /* FSDP1 with use_orig_params=False: the optimizer sees one flat
                                        parameter per unit */
+  bool     wrap_adapters;           /* FSDP1 with LoRA: each A and B is a unit, see fsdp_wraps_adapters () */
   bool     state_dict_on_gpu;       /* FSDP1: FULL_STATE_DICT with offload_to_cpu=False */
   ZsOptimizerKind optimizer;
   ZsVersions versions;

@@ -109,7 +109,7 @@ fsdp_is_adapter (const FsdpUnits *units, int32_t module)
 bool
 fsdp_wraps_adapters (const FsdpUnits *units)
 {
-  return units->config.version == 1 && units->config.flat_optimizer && units->shape.lora.rank > 0;
+  return units->config.version == 1 && units->config.wrap_adapters && units->shape.lora.rank > 0;
 }
 
 /* The unit of the decoder layers, the embedding or the root that MODULE is below; -1: one of its own. */

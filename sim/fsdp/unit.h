@@ -66,8 +66,9 @@ void fsdp_units_clear (FsdpUnits *units);
 /* A number for what changes from call to call. */
 uint64_t fsdp_units_digest (const FsdpUnits *units);
 
-/* FSDP1 with use_orig_params=False wants a unit's parameters all trained or all frozen: each adapter's
- * A and B is a unit by itself, as peft's fsdp_auto_wrap_policy () and fsdp_qlora make them. */
+/* Each adapter's A and B is a unit by itself, as peft's fsdp_auto_wrap_policy () (which Trainer sets for a
+ * LoRA model) and fsdp_qlora make them: with use_orig_params=False a unit's parameters must be all trained
+ * or all frozen. */
 bool fsdp_wraps_adapters (const FsdpUnits *units);
 bool fsdp_is_adapter (const FsdpUnits *units, int32_t module);
 

@@ -158,7 +158,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
 {
   typedef struct {
     bool no_sync, reshard, reshard_root, wrap_embedding, hybrid, cpu_offload, limit_all_gathers, use_orig_params,
-      state_dict_offload;
+      wrap_adapters, state_dict_offload;
     int storage, compute, reduce, prefetch, load;
   } Fsdp;
   enum { LOAD_GPU, LOAD_HOST, LOAD_GATHER };
@@ -191,6 +191,8 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
       .word_values = prefetch_values },
     { ZS_FIELD ("use_orig_params", BOOL, Fsdp, use_orig_params),
       .help = "FSDP1; false: the optimizer sees flat parameters" },
+    { ZS_FIELD ("wrap_adapters", BOOL, Fsdp, wrap_adapters),
+      .help = "FSDP1 with LoRA: each adapter matrix is a unit, as peft's auto-wrap policy makes them" },
     { ZS_FIELD ("state_dict_offload_to_cpu", BOOL, Fsdp, state_dict_offload),
       .help = "FSDP1, when the model is saved; false: all of it is put together on each GPU" },
   };
@@ -208,6 +210,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
                  .limit_all_gathers = true,
                  .prefetch = 1,
                  .use_orig_params = true,
+                 .wrap_adapters = first,
                  .state_dict_offload = true,
                  .storage = training->step.load_in_4bit ? compute : ZS_DTYPE_FP32,
                  .compute = compute,
@@ -251,6 +254,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
     .prefetch_after = first && value.prefetch == 2,
     .no_sync = value.no_sync,
     .flat_optimizer = first && !value.use_orig_params,
+    .wrap_adapters = first && value.wrap_adapters,
     .state_dict_on_gpu = first && !value.state_dict_offload,
     .optimizer = training->step.optimizer,
     .versions = training->step.versions,

@@ -106,6 +106,8 @@ def framework(row, world):
         fsdp = fsdp.replace("reduce_dtype: fp32", "reduce_dtype: bf16").replace("}", ", use_orig_params: false, storage_dtype: bf16}")
     elif "bf16-true" in row["dtype"]:      # Fabric: no other copy of the parameters
         fsdp = fsdp.replace("}", ", storage_dtype: bf16, load: gather}")
+    if "litgpt" in name.lower() or table_of(row).startswith("litgpt"):   # Fabric wraps blocks alone
+        fsdp = fsdp.replace("}", ", wrap_adapters: false}")
     clip = ["  gradient_clipping: 1.0"]
     if "fsdp2" in name:
         return ["  framework: fsdp2", fsdp] + clip

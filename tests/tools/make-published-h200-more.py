@@ -40,6 +40,8 @@ def fsdp(run):
     if first:
         words.append("load: gpu")
         words.append("use_orig_params: " + boolean(given.get("orig", False)))
+        if run.get("lora"):     # wrapped by layer alone
+            words.append("wrap_adapters: false")
     elif "reshard" not in given:
         words.append("reshard_root: false")
     return "{" + ", ".join(words) + "}"
