@@ -171,7 +171,7 @@ const char *zs_category_name (ZsCategory category);   /* "gathered parameters" *
 const char *zs_outcome_name (ZsOutcome outcome);      /* "ok", "oom", "host-oom" */
 const char *zs_phase_name (ZsPhase phase);            /* "forward" */
 const char *zs_wait_name (ZsWait wait);               /* "compute", "exposed_communication", ... */
-/* What bounds the steady step: the longest of the waits, if the GPU spends more than an eighth of the step
- * in it; else ZS_WAIT_COMPUTE, the GPU itself. */
+/* What bounds the steady step: the host if the GPU waits for it a quarter of the time; else what takes
+ * longest of the GPU's own work (ZS_WAIT_COMPUTE), communication, and offload with its optimizer. */
 ZsWait zs_result_bound (const ZsResult *result);
 const char *zs_bound_name (ZsWait bound);             /* "gpu", "communication", "offload", "host" */
