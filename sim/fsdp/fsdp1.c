@@ -10,56 +10,13 @@
  * for the oldest one's event before the next gather (limit_all_gathers).  Autograd makes one gradient
  * per parameter and, when all of a unit are there, concatenates them on the unshard stream; that is
  * cast and reduce-scattered on the post-backward stream.  With
- * use_orig_params the sharded gradients go when the next forward begins.  Activation checkpointing is inside a unit: a recomputation finds it gathered. */
+ * use_orig_params the sharded gradients go when the next forward begins.  Activation checkpointing is
+ * inside a unit: a recomputation finds it gathered. */
 #include "config.h"
 
-#include "sim/fsdp/adapters.h"
-#include "sim/fsdp/fsdp1.h"
+#include "sim/fsdp/fsdp1-internal.h"
 
 #include "sim/base/digest.h"
-
-enum { PRE_UNSHARD = ZS_STREAM_COPY, UNSHARD = ZS_STREAM_ALL_GATHER, POST_BACKWARD = ZS_STREAM_REDUCE,
-       COMPUTE = ZS_STREAM_COMPUTE };
-
-typedef struct {
-  ZsTensor shard;           /* flat; GPU or host */
-  ZsTensor full;            /* the gathered flat parameter, or none */
-  ZsTensor gradient;        /* saved_grad_shard */
-  ZsTensor leaving;         /* the same on its way to the host, until the end of backward */
-  ZsTensor whole;           /* flat_param.grad before it is reduced: under no_sync it waits */
-  bool     in_backward;     /* the pre-backward hook has run */
-  bool     prefetched;      /* gathered before its own hook */
-  uint32_t concatenate;     /* kernel */
-} FlatUnit;
-
-typedef struct {
-  ZsHooks   hooks;
-  FsdpUnits units;
-  FlatUnit *flats;
-  bool      initialised;    /* _lazy_init () has run */
-  bool      boundary;       /* of gradient accumulation */
-  bool      stepped;        /* gradients are to go before the next forward */
-  FsdpLimiter  limiter;
-  FsdpAdapters adapters;
-} Fsdp1;
-
-static int64_t
-shard_bytes (const Fsdp1 *fsdp, int32_t index, int64_t element)
-{
-  return fsdp->units.units[index].shard_elements * element;
-}
-
-static int64_t
-full_bytes (const Fsdp1 *fsdp, int32_t index, int64_t element)
-{
-  return shard_bytes (fsdp, index, element) * fsdp->units.ranks;
-}
-
-static int32_t
-root_of (const Fsdp1 *fsdp)
-{
-  return fsdp->units.n_units - 1;
-}
 
 /* ---- gathering ---- */
 
@@ -73,9 +30,9 @@ pre_unshard (Fsdp1 *fsdp, int32_t index)
   ZsTensor shard = ZS_NO_TENSOR, cast = ZS_NO_TENSOR;
 
   if (units->casts)
-    cast = zs_plan_alloc (plan, shard_bytes (fsdp, index, units->compute_bytes), ZS_CATEGORY_BUCKETS);
+    cast = zs_plan_alloc (plan, fsdp1_shard_bytes (fsdp, index, units->compute_bytes), ZS_CATEGORY_BUCKETS);
   if (units->config.cpu_offload) {
-    int64_t bytes = shard_bytes (fsdp, index, units->parameter_bytes);
+    int64_t bytes = fsdp1_shard_bytes (fsdp, index, units->parameter_bytes);
 
     shard = zs_plan_alloc (plan, bytes, ZS_CATEGORY_OFFLOAD);
     zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_PINNED);
@@ -92,8 +49,8 @@ unshard (Fsdp1 *fsdp, int32_t index)
 {
   FsdpUnits *units = &fsdp->units;
   ZsPlan *plan = units->plan;
-  FlatUnit *flat = &fsdp->flats[index];
-  int64_t bytes = full_bytes (fsdp, index, units->compute_bytes);
+  Fsdp1Unit *flat = &fsdp->flats[index];
+  int64_t bytes = fsdp1_full_bytes (fsdp, index, units->compute_bytes);
 
   if (flat->full != ZS_NO_TENSOR && !(units->config.cpu_offload && units->casts))
     return;
@@ -125,7 +82,7 @@ static void
 reshard (Fsdp1 *fsdp, int32_t index)
 {
   ZsPlan *plan = fsdp->units.plan;
-  FlatUnit *flat = &fsdp->flats[index];
+  Fsdp1Unit *flat = &fsdp->flats[index];
 
   if (flat->full == ZS_NO_TENSOR)
     return;
@@ -157,13 +114,13 @@ lazy_init (Fsdp1 *fsdp)
     units->rotary[i] = cast;
   }
   for (int32_t i = 0; i < units->n_units; i++) {
-    int32_t index = i == 0 ? root_of (fsdp) : i - 1;
+    int32_t index = i == 0 ? fsdp1_root (fsdp) : i - 1;
 
     if (units->casts)
-      touch (fsdp, shard_bytes (fsdp, index, units->compute_bytes));
-    touch (fsdp, full_bytes (fsdp, index, units->compute_bytes));
+      touch (fsdp, fsdp1_shard_bytes (fsdp, index, units->compute_bytes));
+    touch (fsdp, fsdp1_full_bytes (fsdp, index, units->compute_bytes));
     if (units->casts)
-      touch (fsdp, full_bytes (fsdp, index, units->parameter_bytes));
+      touch (fsdp, fsdp1_full_bytes (fsdp, index, units->parameter_bytes));
   }
   fsdp->initialised = true;
 }
@@ -173,7 +130,7 @@ static void
 drop_gradients (Fsdp1 *fsdp)
 {
   for (int32_t i = 0; i < fsdp->units.n_units; i++) {
-    FlatUnit *flat = &fsdp->flats[i == 0 ? root_of (fsdp) : i - 1];
+    Fsdp1Unit *flat = &fsdp->flats[i == 0 ? fsdp1_root (fsdp) : i - 1];
 
     zs_plan_unref (fsdp->units.plan, flat->gradient);
     flat->gradient = ZS_NO_TENSOR;
@@ -192,7 +149,7 @@ prefetch (Fsdp1 *fsdp, int32_t index)
 static void
 pre_backward (Fsdp1 *fsdp, int32_t index)
 {
-  FlatUnit *flat = &fsdp->flats[index];
+  Fsdp1Unit *flat = &fsdp->flats[index];
   int32_t before = index - 1;   /* the layer below; of the root, the last layer */
 
   if (flat->in_backward)
@@ -223,7 +180,7 @@ before_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
     return;
   }
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
-  if (index == root_of (fsdp)) {
+  if (index == fsdp1_root (fsdp)) {
     if (!fsdp->initialised)
       lazy_init (fsdp);
     if (fsdp->stepped)
@@ -246,7 +203,7 @@ after_forward (void *self, ZsPlan *plan, int32_t module, bool recompute)
   if (index < 0 || recompute)
     return;
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
-  if (fsdp->units.config.reshard_after_forward && index != root_of (fsdp))
+  if (fsdp->units.config.reshard_after_forward && index != fsdp1_root (fsdp))
     reshard (fsdp, index);
 }
 
@@ -272,10 +229,10 @@ keep_gradient (Fsdp1 *fsdp, int32_t index, ZsTensor reduced)
 {
   FsdpUnits *units = &fsdp->units;
   ZsPlan *plan = units->plan;
-  FlatUnit *flat = &fsdp->flats[index];
+  Fsdp1Unit *flat = &fsdp->flats[index];
 
   if (units->config.reduce_dtype != units->config.parameter_dtype) {
-    ZsTensor cast = zs_plan_alloc (plan, shard_bytes (fsdp, index, units->parameter_bytes),
+    ZsTensor cast = zs_plan_alloc (plan, fsdp1_shard_bytes (fsdp, index, units->parameter_bytes),
                                    ZS_CATEGORY_GRADIENTS);
 
     zs_plan_launch (plan, units->units[index].reduce_cast);
@@ -283,7 +240,7 @@ keep_gradient (Fsdp1 *fsdp, int32_t index, ZsTensor reduced)
     reduced = cast;
   }
   if (units->config.cpu_offload) {
-    int64_t bytes = shard_bytes (fsdp, index, units->parameter_bytes);
+    int64_t bytes = fsdp1_shard_bytes (fsdp, index, units->parameter_bytes);
 
     if (flat->gradient == ZS_NO_TENSOR)
       flat->gradient = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_GRADIENTS, ZS_FLAG_PINNED);
@@ -307,7 +264,7 @@ reduce (Fsdp1 *fsdp, int32_t index, ZsTensor gradient)
   FsdpUnits *units = &fsdp->units;
   ZsPlan *plan = units->plan;
   const FsdpUnit *unit = &units->units[index];
-  int64_t bytes = full_bytes (fsdp, index, units->reduce_bytes);
+  int64_t bytes = fsdp1_full_bytes (fsdp, index, units->reduce_bytes);
   ZsTensor input = zs_plan_ref (plan, gradient);
 
   zs_plan_stream_wait_stream (plan, POST_BACKWARD, COMPUTE);
@@ -352,7 +309,7 @@ post_backward (Fsdp1 *fsdp, int32_t index)
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
   for (int32_t i = unit->first; i < unit->first + unit->n; i++)
     any = any || units->parameters[i].gradient != ZS_NO_TENSOR;
-  bool waits = units->config.no_sync && !fsdp->boundary;
+  bool waits = units->config.no_sync && !units->boundary;
 
   if (!any) {
     reshard (fsdp, index);
@@ -379,7 +336,7 @@ post_backward (Fsdp1 *fsdp, int32_t index)
   if (!waits || units->config.reshard_after_forward)   /* _should_free_in_backward () */
     reshard (fsdp, index);
   /* the root is the last to come here, and the layer before it has had its turn */
-  if (units->config.prefetch_after && index > 0 && index != root_of (fsdp))
+  if (units->config.prefetch_after && index > 0 && index != fsdp1_root (fsdp))
     prefetch (fsdp, index - 1);
   if (!waits)
     reduce (fsdp, index, gradient);
@@ -396,7 +353,7 @@ after_backward (void *self, ZsPlan *plan, int32_t module)
   if (index < 0) {
     fsdp_adapter_leave (&fsdp->adapters, &fsdp->limiter, &fsdp->units, module);
     fsdp_adapter_reduce (&fsdp->units, module);
-  } else if (index != root_of (fsdp))
+  } else if (index != fsdp1_root (fsdp))
     post_backward (fsdp, index);
 }
 
@@ -413,7 +370,7 @@ after_backward_pass (void *self, ZsPlan *plan)
   if (fsdp->units.config.cpu_offload)
     zs_plan_host_wait_stream (plan, POST_BACKWARD);
   for (int32_t i = 0; i < fsdp->units.n_units; i++) {
-    FlatUnit *flat = &fsdp->flats[i == 0 ? root_of (fsdp) : i - 1];
+    Fsdp1Unit *flat = &fsdp->flats[i == 0 ? fsdp1_root (fsdp) : i - 1];
 
     zs_plan_unref (plan, flat->leaving);
     flat->leaving = ZS_NO_TENSOR;
@@ -432,80 +389,6 @@ gradient (void *self, ZsPlan *plan, int32_t index, ZsTensor tensor)
 }
 
 static void
-before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool boundary)
-{
-  (void) plan;
-  (void) step;
-  (void) micro_step;
-  ((Fsdp1 *) self)->boundary = boundary;
-}
-
-/* ---- before training, and the step ---- */
-
-static void
-load (void *self, ZsPlan *plan)
-{
-  (void) plan;
-  fsdp_load (&((Fsdp1 *) self)->units);
-}
-
-/* summon_full_params (): all units are whole at once while weights are copied into them. */
-static void
-fill_gathered (Fsdp1 *fsdp)
-{
-  FsdpUnits *units = &fsdp->units;
-  g_autofree ZsTensor *whole = g_new (ZsTensor, (gsize) units->n_units);
-
-  for (int32_t u = 0; u < units->n_units; u++) {
-    int64_t bytes = full_bytes (fsdp, u, units->parameter_bytes);
-
-    whole[u] = zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_GATHERED);
-    fsdp_collective (units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, bytes, COMPUTE);
-    zs_plan_copy (units->plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_BLOCKING);
-  }
-  for (int32_t u = 0; u < units->n_units; u++)
-    zs_plan_unref (units->plan, whole[u]);
-}
-
-/* FlatParamHandle: the parameters are concatenated, the rank's part is copied out of that. */
-static void
-init (void *self, ZsPlan *plan)
-{
-  Fsdp1 *fsdp = self;
-  FsdpUnits *units = &fsdp->units;
-
-  zs_plan_set_label (plan, units->label_shard);
-  for (int32_t u = 0; u < units->n_units; u++) {
-    const FsdpUnit *unit = &units->units[u];
-    int64_t bytes = shard_bytes (fsdp, u, units->parameter_bytes);
-
-    fsdp_bring (units, unit);
-    ZsTensor whole = zs_plan_alloc (plan, unit->flat_elements * units->parameter_bytes,
-                                    ZS_CATEGORY_TEMPORARY);
-
-    zs_plan_launch (plan, fsdp->flats[u].concatenate);
-    fsdp->flats[u].shard = zs_plan_alloc (plan, bytes, fsdp_shard_category (units));
-    zs_plan_launch (plan, unit->copy_in);
-    zs_plan_unref (plan, whole);
-    for (int32_t i = 0; i < unit->n; i++) {
-      FsdpParameter *parameter
-        = &units->parameters[unit->first + (units->config.flat_optimizer ? unit->n - 1 - i : i)];
-
-      zs_plan_unref (plan, parameter->original);
-      parameter->original = ZS_NO_TENSOR;
-    }
-    if (!units->config.cpu_offload)
-      continue;
-    zs_plan_unref (plan, fsdp->flats[u].shard);
-    fsdp->flats[u].shard = zs_plan_host_alloc (plan, bytes, ZS_CATEGORY_MASTER, ZS_FLAG_PINNED);
-    zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
-  }
-  if (units->config.load_gathers)
-    fill_gathered (fsdp);
-  fsdp_adapters_init (units);
-}
-
-static void
 step (void *self, ZsPlan *plan, int number)
 {
   Fsdp1 *fsdp = self;
@@ -516,69 +399,6 @@ step (void *self, ZsPlan *plan, int number)
   fsdp->stepped = true;
   if (fsdp->units.config.flat_optimizer)   /* zero_grad () reaches the flat gradients themselves */
     drop_gradients (fsdp);
-}
-
-/* ---- the full state dict ---- */
-
-/* The unit's parameters in their own dtype, whatever the compute dtype (_state_dict_utils.py:
- * _common_unshard_pre_state_dict_hook). */
-static ZsTensor
-gather_whole (Fsdp1 *fsdp, int32_t index)
-{
-  int64_t bytes = full_bytes (fsdp, index, fsdp->units.parameter_bytes);
-  ZsTensor whole = zs_plan_alloc (fsdp->units.plan, bytes, ZS_CATEGORY_GATHERED);
-
-  fsdp_collective (&fsdp->units, ZS_COLLECTIVE_ALL_GATHER, FSDP_SHARD_GROUP, bytes, COMPUTE);
-  return whole;
-}
-
-/* Every parameter is cloned out of the gathered unit, or copied to the host (by rank 0 alone). */
-static void
-keep_parameters (Fsdp1 *fsdp, int32_t index, ZsTensor *clones)
-{
-  FsdpUnits *units = &fsdp->units;
-  const FsdpUnit *unit = &units->units[index];
-
-  for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
-    int64_t bytes = units->parameters[i].elements * units->parameter_bytes;
-
-    if (units->config.state_dict_on_gpu) {
-      clones[i] = zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_PARAMETERS);
-      zs_plan_launch (units->plan, units->units[index].copy_in);
-    } else if (units->rank == 0) {
-      clones[i] = zs_plan_host_alloc (units->plan, bytes, ZS_CATEGORY_PARAMETERS, 0);
-      zs_plan_copy (units->plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
-    }
-  }
-}
-
-/* model.state_dict () with FULL_STATE_DICT: the root stays whole while its layers come and go. */
-static void
-save (void *self, ZsPlan *plan)
-{
-  Fsdp1 *fsdp = self;
-  FsdpUnits *units = &fsdp->units;
-  int32_t root = root_of (fsdp), n = units->units[root].first + units->units[root].n;
-  uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "state dict"));
-
-  for (int32_t u = 0; u < units->n_units; u++)
-    n = MAX (n, units->units[u].first + units->units[u].n);
-  g_autofree ZsTensor *clones = g_new (ZsTensor, (gsize) n);
-  ZsTensor whole_root = gather_whole (fsdp, root);
-
-  for (int32_t i = 0; i < n; i++)
-    clones[i] = ZS_NO_TENSOR;
-  for (int32_t u = 0; u < root; u++) {
-    ZsTensor whole = gather_whole (fsdp, u);
-
-    keep_parameters (fsdp, u, clones);
-    zs_plan_unref (plan, whole);
-  }
-  keep_parameters (fsdp, root, clones);
-  zs_plan_unref (plan, whole_root);
-  for (int32_t i = 0; i < n; i++)
-    zs_plan_unref (plan, clones[i]);
-  zs_plan_set_label (plan, label);
 }
 
 static void
@@ -612,27 +432,27 @@ zs_fsdp1_hooks_new (const ZsModel *model, const ZsFsdpConfig *config, const ZsSt
   Fsdp1 *fsdp = g_new0 (Fsdp1, 1);
 
   fsdp_units_init (&fsdp->units, model, config, shape, rank, plan);
-  fsdp->flats = g_new0 (FlatUnit, (gsize) fsdp->units.n_units);
+  fsdp->flats = g_new0 (Fsdp1Unit, (gsize) fsdp->units.n_units);
   for (int32_t i = 0; i < fsdp->units.n_units; i++) {
-    int64_t elements = full_bytes (fsdp, i, 1), element = fsdp->units.compute_bytes;
+    int64_t elements = fsdp1_full_bytes (fsdp, i, 1), element = fsdp->units.compute_bytes;
     ZsKernel concatenate = { .kind = ZS_KERNEL_COPY, .launch = ZS_LAUNCH_AUTOGRAD,
                              .element_bytes = (uint8_t) element, .phase_class = 2, .n = elements,
                              .bytes = 2 * elements * element, .name = "fsdp.concatenate" };
 
-    fsdp->flats[i] = (FlatUnit) { .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
+    fsdp->flats[i] = (Fsdp1Unit) { .shard = ZS_NO_TENSOR, .full = ZS_NO_TENSOR,
                                   .gradient = ZS_NO_TENSOR, .leaving = ZS_NO_TENSOR,
                                   .whole = ZS_NO_TENSOR,
                                   .concatenate = zs_plan_kernel (plan, &concatenate) };
   }
   fsdp->adapters.full = ZS_NO_TENSOR;
   fsdp->hooks = (ZsHooks) {
-    .self = fsdp, .load = load, .init = init, .before_forward_pass = before_forward_pass,
+    .self = fsdp, .load = fsdp1_load, .init = fsdp1_init, .before_forward_pass = fsdp_before_forward_pass,
     .before_forward = before_forward,
     .after_forward = after_forward, .before_backward = before_backward,
     .after_backward = after_backward, .after_backward_pass = after_backward_pass,
     .ends_inside_backward = true, .layer_trains_as_one = !fsdp_wraps_adapters (&fsdp->units),
     .weight_stream = UNSHARD, .gradient = gradient, .step = step,
-    .save = save,
+    .save = fsdp1_save,
     .digest = fsdp1_digest,
     .free = free_fsdp1,
   };

@@ -1,4 +1,4 @@
-/* unit.c: what both versions of FSDP share: units, loading, the optimizer's step.
+/* unit.c: what both versions of FSDP share: units and loading.
  * SPDX-License-Identifier: MIT */
 #include "config.h"
 
@@ -6,12 +6,6 @@
 #include "sim/model/quantize.h"
 
 #include "sim/base/digest.h"
-
-static int64_t
-divide_up (int64_t a, int64_t b)
-{
-  return (a + b - 1) / b;
-}
 
 static uint32_t
 kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements, int64_t bytes, const char *name)
@@ -49,14 +43,14 @@ flatten (FsdpUnits *units, FsdpUnit *unit)
   int64_t total = 0, align = units->config.flat_optimizer ? 1 : 16 / units->parameter_bytes;
 
   for (int32_t i = unit->first; i < unit->first + unit->n; i++)
-    total = divide_up (total, align) * align + units->parameters[i].elements;
-  unit->shard_elements = unit->trainable_shard_elements = divide_up (total, units->ranks);
+    total = fsdp_divide_up (total, align) * align + units->parameters[i].elements;
+  unit->shard_elements = unit->trainable_shard_elements = fsdp_divide_up (total, units->ranks);
   unit->flat_elements = units->config.flat_optimizer ? total : unit->shard_elements * units->ranks;
   int64_t start = units->rank * unit->shard_elements, at = 0;
 
   for (int32_t i = unit->first; i < unit->first + unit->n; i++) {
     FsdpParameter *parameter = &units->parameters[i];
-    int64_t from = MAX (at = divide_up (at, align) * align, start);
+    int64_t from = MAX (at = fsdp_divide_up (at, align) * align, start);
     int64_t to = MIN (at + parameter->elements, start + unit->shard_elements);
 
     parameter->shard_elements = parameter->local_elements = MAX (to - from, 0);
@@ -141,7 +135,7 @@ fill_unit (FsdpUnits *units, FsdpUnit *unit, int32_t *next)
     if (unit_below (units, parameter->module) != unit - units->units)
       continue;
     /* rows are dealt out: ceil (rows / ranks) to each, the last ones may get fewer or none */
-    int64_t rows = divide_up (parameter->rows, units->ranks);
+    int64_t rows = fsdp_divide_up (parameter->rows, units->ranks);
     int64_t left = CLAMP (parameter->rows - units->rank * rows, 0, rows);
 
     units->slot_of_parameter[i] = *next;
@@ -162,7 +156,7 @@ add_adapters (FsdpUnits *units, int32_t *next)
 {
   for (int32_t i = 0; i < units->model->n_parameters; i++) {
     const ZsParameter *parameter = &units->model->parameters[i];
-    int64_t shard = divide_up (parameter->elements, units->ranks);
+    int64_t shard = fsdp_divide_up (parameter->elements, units->ranks);
 
     if (unit_below (units, parameter->module) >= 0)
       continue;
@@ -252,6 +246,15 @@ fsdp_units_init (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *con
   units->label_load = zs_plan_label (plan, -1, "model");
   units->label_shard = zs_plan_label (plan, -1, "fully_shard");
   units->label_step = zs_plan_label (plan, -1, "AdamW on the CPU");
+}
+
+void
+fsdp_before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool boundary)
+{
+  (void) plan;
+  (void) step;
+  (void) micro_step;
+  ((FsdpUnits *) self)->boundary = boundary;
 }
 
 uint64_t
@@ -356,207 +359,4 @@ fsdp_bring (FsdpUnits *units, const FsdpUnit *unit)
     parameter->original = zs_plan_alloc (units->plan, bytes, fsdp_shard_category (units));
     zs_plan_copy (units->plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_BLOCKING);
   }
-}
-
-/* ---- the step ---- */
-
-static void
-tiny_kernel (FsdpUnits *units, int64_t elements, const char *name)
-{
-  ZsKernel value = { .kind = ZS_KERNEL_TINY, .launch = ZS_LAUNCH_NO_GRAD, .element_bytes = 4,
-                     .phase_class = 1, .n = elements, .bytes = elements * 8, .name = name };
-
-  zs_plan_launch (units->plan, zs_plan_kernel (units->plan, &value));
-}
-
-static ZsTensor
-scratch (FsdpUnits *units, int64_t bytes)
-{
-  return zs_plan_alloc (units->plan, bytes, ZS_CATEGORY_STEP);
-}
-
-/* The one norm's factor: max_norm / (norm + 1e-6), at most 1; then the gradients are scaled. */
-static ZsTensor
-clip_factor (FsdpUnits *units, ZsTensor *ret_factor)
-{
-  ZsPlan *plan = units->plan;
-  int64_t element = units->parameter_bytes, total = 0;
-  ZsTensor shifted = scratch (units, element);
-
-  for (int i = 0; i < units->optimizer->n; i++)
-    total += units->optimizer->tensors[i].elements;
-  tiny_kernel (units, 1, "add");
-  ZsTensor inverse = scratch (units, element);
-  tiny_kernel (units, 1, "reciprocal");
-  *ret_factor = scratch (units, element);
-  tiny_kernel (units, 1, "mul");
-  zs_plan_unref (plan, inverse);
-  zs_plan_unref (plan, shifted);
-  ZsTensor clamped = scratch (units, element);
-  tiny_kernel (units, 1, "clamp");
-  ZsKernel scale = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_NO_GRAD,
-                     .element_bytes = (uint8_t) element, .phase_class = 1, .n = total,
-                     .bytes = 2 * total * element, .flops = (double) total,
-                     .name = "scale gradients" };
-  zs_plan_launch (plan, zs_plan_kernel (plan, &scale));
-  return clamped;
-}
-
-/* Bytes of the buffer with which ATen's sum over all of N elements joins several blocks of 512
- * threads: a block for each 16 values per thread, as many as the GPU holds; none below 256 values per
- * thread.  Source: setReduceConfig () of ATen/native/cuda/Reduce.cuh. */
-static int64_t
-sum_buffer (const FsdpUnits *units, int64_t n)
-{
-  int64_t values = divide_up (n, 512);
-
-  return values < 256 ? 0 : 4 * MIN (divide_up (values, 16), (int64_t) units->shape.sm_count * 4);
-}
-
-/* FullyShardedDataParallel.clip_grad_norm_ (): norm by norm, then the norm of these, its power summed
- * over the ranks. */
-static void
-clip_flat (FsdpUnits *units)
-{
-  ZsPlan *plan = units->plan;
-  int64_t element = units->parameter_bytes;
-  int n = units->optimizer->n;
-  g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (n, 1));
-
-  if (n == 0)
-    return;
-  zs_plan_set_label (plan, units->optimizer->label_clip);
-  for (int i = 0; i < n; i++) {
-    int64_t elements = units->optimizer->tensors[i].elements, buffer = sum_buffer (units, elements);
-    ZsKernel kernel_of_norm = { .kind = ZS_KERNEL_NORM, .launch = ZS_LAUNCH_NO_GRAD,
-                                .element_bytes = (uint8_t) element, .phase_class = 1,
-                                .n = elements, .bytes = elements * element, .name = "norm" };
-
-    norms[i] = scratch (units, element);
-    ZsTensor joined = scratch (units, buffer), semaphores = scratch (units, buffer > 0 ? 4 : 0);
-    zs_plan_launch (plan, zs_plan_kernel (plan, &kernel_of_norm));
-    zs_plan_unref (plan, semaphores);
-    zs_plan_unref (plan, joined);
-  }
-  ZsTensor stacked = scratch (units, n * element), factor;
-  tiny_kernel (units, n, "stack");
-  for (int i = n - 1; i >= 0; i--)
-    zs_plan_unref (plan, norms[i]);
-  ZsTensor local = scratch (units, element);
-  tiny_kernel (units, n, "norm");
-  zs_plan_unref (plan, stacked);
-  ZsTensor power = scratch (units, element);
-  tiny_kernel (units, 1, "pow");
-  fsdp_collective (units, ZS_COLLECTIVE_ALL_REDUCE, FSDP_SHARD_GROUP, element, ZS_STREAM_COMPUTE);
-  ZsTensor norm = scratch (units, element);
-  tiny_kernel (units, 1, "pow");
-  zs_plan_unref (plan, power);
-  ZsTensor clamped = clip_factor (units, &factor);
-  zs_plan_unref (plan, local);
-  zs_plan_unref (plan, factor);
-  zs_plan_unref (plan, clamped);
-  zs_plan_unref (plan, norm);
-}
-
-/* clip_grad_norm_ on DTensors: norms of the shards in one multi-tensor kernel (partial sums by
- * chunks of 65536 elements, ATen/native/cuda/MultiTensorApply.cuh), stacked; their powers summed
- * over the ranks by one all-reduce; one norm, one factor, all gradients scaled in place. */
-static void
-clip (FsdpUnits *units)
-{
-  enum { CHUNK = 65536, FP32 = 4 };
-  ZsPlan *plan = units->plan;
-  int64_t element = units->parameter_bytes, largest = 0, total = 0;
-  int n = units->optimizer->n;
-  g_autofree ZsTensor *norms = g_new (ZsTensor, (gsize) MAX (n, 1));
-
-  if (n == 0)
-    return;
-  zs_plan_set_label (plan, units->optimizer->label_clip);
-  for (int i = 0; i < n; i++) {
-    largest = MAX (largest, units->optimizer->tensors[i].elements);
-    total += units->optimizer->tensors[i].elements;
-  }
-  ZsTensor partial = scratch (units, n * divide_up (largest, CHUNK) * FP32);
-  for (int i = 0; i < n; i++)
-    norms[i] = scratch (units, element);
-  ZsKernel norm_kernel = { .kind = ZS_KERNEL_NORM, .launch = ZS_LAUNCH_NO_GRAD,
-                           .element_bytes = (uint8_t) element, .phase_class = 1, .n = total,
-                           .bytes = total * element, .name = "foreach norm" };
-  zs_plan_launch (plan, zs_plan_kernel (plan, &norm_kernel));
-  zs_plan_unref (plan, partial);
-  ZsTensor stacked = scratch (units, n * element);
-  tiny_kernel (units, n, "stack");
-  ZsTensor squares = scratch (units, n * element);
-  tiny_kernel (units, n, "pow");
-  ZsTensor reduced = scratch (units, n * element);
-  tiny_kernel (units, n, "clone");
-  fsdp_collective (units, ZS_COLLECTIVE_ALL_REDUCE, FSDP_SHARD_GROUP, n * element,
-                   ZS_STREAM_COMPUTE);
-  ZsTensor roots = scratch (units, n * element);
-  tiny_kernel (units, n, "pow");
-  zs_plan_unref (plan, squares);
-  zs_plan_unref (plan, reduced);
-  ZsTensor norm = scratch (units, element);
-  tiny_kernel (units, n, "norm");
-  zs_plan_unref (plan, roots);
-  zs_plan_unref (plan, stacked);
-  for (int i = n - 1; i >= 0; i--)
-    zs_plan_unref (plan, norms[i]);
-  ZsTensor factor, clamped = clip_factor (units, &factor);
-  zs_plan_unref (plan, factor);
-  zs_plan_unref (plan, clamped);
-  zs_plan_unref (plan, norm);
-}
-
-/* CPU offload: torch.optim on the host's shards; its states are ordinary memory. */
-static void
-step_on_cpu (FsdpUnits *units)
-{
-  ZsPlan *plan = units->plan;
-  int64_t elements = 0;
-
-  zs_plan_set_label (plan, units->label_step);
-  for (int32_t i = 0; i < units->model->n_parameters; i++) {
-    FsdpParameter *parameter = &units->parameters[units->slot_of_parameter[i]];
-    ZsTensor *states = &units->host_states[2 * i];
-
-    if (!parameter->trainable)
-      continue;
-    elements += parameter->local_elements;
-    if (states[0] == states[1])   /* the first step: both are still 0 */
-      for (int j = 0; j < 2; j++)
-        states[j] = zs_plan_host_alloc (plan, parameter->local_elements * units->parameter_bytes,
-                                        ZS_CATEGORY_OPTIMIZER, 0);
-  }
-  if (units->shape.clip)
-    zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
-  /* torch's fused one is as fast as DeepSpeed's (0.77e9 elements per second of one thread) */
-  zs_plan_cpu_task (plan, units->shape.optimizer == ZS_OPTIMIZER_FUSED ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH,
-                    elements);
-}
-
-void
-fsdp_step (FsdpUnits *units)
-{
-  if (units->config.cpu_offload) {
-    step_on_cpu (units);
-    return;
-  }
-  if (units->shape.clip) {
-    zs_plan_host (units->plan, ZS_HOST_CLIP_FIXED, 1);
-    zs_plan_host (units->plan, ZS_HOST_CLIP_PARAMETER, units->optimizer->n);
-    if (units->config.version == 1)
-      clip_flat (units);
-    else
-      clip (units);
-    if (units->config.version == 2)
-      zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
-  }
-  if (units->config.version == 2) {
-    zs_plan_host (units->plan, ZS_HOST_DTENSOR_FIXED, 1);
-    zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
-  }
-  zs_torch_optimizer_step (units->optimizer);
-  zs_torch_optimizer_zero_grad (units->optimizer);
 }

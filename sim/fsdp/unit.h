@@ -13,6 +13,12 @@
 #define FSDP_SHARD_GROUP     0   /* communicator over which parameters are sharded */
 #define FSDP_REPLICATE_GROUP 1   /* hybrid sharding: the same shard on every node */
 
+static inline int64_t
+fsdp_divide_up (int64_t a, int64_t b)
+{
+  return (a + b - 1) / b;
+}
+
 typedef struct {
   int32_t  index;               /* in the model */
   bool     trainable;
@@ -58,11 +64,14 @@ typedef struct {
   ZsTensor       rotary[2];     /* inv_freq and its copy, fp32 */
   ZsTensor      *host_states;   /* CPU offload: exp_avg and exp_avg_sq by parameter */
   uint32_t       label_load, label_shard, label_step;
+  bool           boundary;      /* the last micro-step before the optimizer's step */
 } FsdpUnits;
 
 void fsdp_units_init  (FsdpUnits *units, const ZsModel *model, const ZsFsdpConfig *config,
                        const ZsStepShape *shape, int64_t rank, ZsPlan *plan);
 void fsdp_units_clear (FsdpUnits *units);
+/* The hook of that name; SELF begins with its units. */
+void fsdp_before_forward_pass (void *self, ZsPlan *plan, int step, int micro_step, bool boundary);
 /* A number for what changes from call to call. */
 uint64_t fsdp_units_digest (const FsdpUnits *units);
 
@@ -78,7 +87,7 @@ uint32_t fsdp_copy_kernel (FsdpUnits *units, ZsKernelKind kind, int64_t elements
 void fsdp_load (FsdpUnits *units);
 /* UNIT is about to be sharded: brings it to the GPU if it is not there. */
 void fsdp_bring (FsdpUnits *units, const FsdpUnit *unit);
-/* optimizer.step () of sharded parameters, with clip_grad_norm_ before; gradients stay. */
+/* step.c: optimizer.step () of sharded parameters, with clip_grad_norm_ before; gradients stay. */
 void fsdp_step (FsdpUnits *units);
 
 /* ZS_CATEGORY_MASTER when the shards are what the optimizer updates in fp32, else PARAMETERS. */

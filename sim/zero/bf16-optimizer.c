@@ -9,25 +9,23 @@
 #include "sim/zero/loss.h"
 #include "sim/zero/partition.h"
 #include "sim/zero/stage12-hooks.h"
+#include "sim/zero/wrapper.h"
 
 #include "sim/base/digest.h"
 
-#define MAX_GROUPS 2
-
 typedef struct {
+  ZsWrapped wrapped;
   ZsHooks hooks;
   ZsZeroConfig config;
   ZsStepShape  shape;
   const ZsModel *model;
   int32_t n_groups;
-  ZsFlatGroup groups[MAX_GROUPS];
-  int32_t *group_of;
+  ZsFlatGroup groups[ZS_MAX_GROUPS];
   ZsRotaryBuffers rotary;
-  ZsTensor *storage, *gradients;   /* by parameter */
-  ZsTensor flat[MAX_GROUPS], master[MAX_GROUPS], sums[MAX_GROUPS];
-  ZsTensor momentum[MAX_GROUPS], variance[MAX_GROUPS], step_count[MAX_GROUPS];
+  ZsTensor *gradients;   /* by parameter */
+  ZsTensor master[ZS_MAX_GROUPS], sums[ZS_MAX_GROUPS];
+  ZsTensor momentum[ZS_MAX_GROUPS], variance[ZS_MAX_GROUPS], step_count[ZS_MAX_GROUPS];
   ZsTensor global_norm;
-  bool boundary;
   ZsLoss loss;
 } Bf16Optimizer;
 
@@ -36,7 +34,7 @@ load (void *data, ZsPlan *plan)
 {
   Bf16Optimizer *self = data;
 
-  zs_zero_load_model (plan, self->model, self->storage, &self->rotary);
+  zs_zero_load_model (plan, self->model, self->wrapped.storage, &self->rotary);
 }
 
 static void
@@ -45,20 +43,20 @@ init (void *data, ZsPlan *plan)
   Bf16Optimizer *self = data;
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "deepspeed.initialize"));
 
-  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
+  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->wrapped.storage,
                       &self->rotary);
   zs_adam_init (plan, self->config.optimizer);
   for (int32_t g = 0; g < self->n_groups; g++) {
     const ZsFlatGroup *group = &self->groups[g];
     int64_t own = group->partition_elements;
 
-    self->flat[g] = zs_plan_alloc (plan, 2 * group->padded_elements, ZS_CATEGORY_PARAMETERS);
+    self->wrapped.flat[g] = zs_plan_alloc (plan, 2 * group->padded_elements, ZS_CATEGORY_PARAMETERS);
     zs_torch_copy (plan, ZS_WORK_OPTIMIZER, group->elements, 2, 2, "flatten parameters");
     for (int32_t i = 0; i < group->n_parameters; i++) {
       int32_t p = group->parameters[i].parameter;
 
-      zs_plan_unref (plan, self->storage[p]);
-      self->storage[p] = ZS_NO_TENSOR;
+      zs_plan_unref (plan, self->wrapped.storage[p]);
+      self->wrapped.storage[p] = ZS_NO_TENSOR;
     }
     ZsTensor clone = zs_plan_alloc (plan, 2 * own, ZS_CATEGORY_MASTER);
 
@@ -71,17 +69,6 @@ init (void *data, ZsPlan *plan)
                      4 * group->padded_elements, "zero gradients");
   }
   zs_plan_set_label (plan, label);
-}
-
-static void
-before_forward_pass (void *data, ZsPlan *plan, int step, int micro_step, bool boundary)
-{
-  Bf16Optimizer *self = data;
-
-  (void) plan;
-  (void) step;
-  (void) micro_step;
-  self->boundary = boundary;
 }
 
 static void
@@ -160,7 +147,7 @@ after_backward_pass (void *data, ZsPlan *plan)
         if (self->gradients[p] != ZS_NO_TENSOR)
           add_to_sum (self, plan, p);
       }
-  for (int32_t g = 0; self->boundary && g < self->n_groups; g++) {
+  for (int32_t g = 0; self->wrapped.boundary && g < self->n_groups; g++) {
     int64_t elements = self->groups[g].padded_elements;
     ZsTensor cast = ZS_NO_TENSOR;
 
@@ -189,7 +176,7 @@ norm_and_clip (Bf16Optimizer *self, ZsPlan *plan)
   int32_t n = 0;
 
   for (int32_t p = 0; p < model->n_parameters; p++)
-    if (self->group_of[p] >= 0)
+    if (self->wrapped.group_of[p] >= 0)
       norms[n++] = zs_torch_reduce (plan, &self->shape, model->parameters[p].elements, 4, 4,
                                     "norm");
   zs_plan_host (plan, ZS_HOST_STEP_PARAMETER, n);
@@ -206,7 +193,7 @@ norm_and_clip (Bf16Optimizer *self, ZsPlan *plan)
   if (self->config.gradient_clipping <= 0)
     return;
   for (int32_t p = 0; p < model->n_parameters; p++)
-    if (self->group_of[p] >= 0)
+    if (self->wrapped.group_of[p] >= 0)
       zs_torch_launch (plan, ZS_KERNEL_ELEMENTWISE, ZS_WORK_OPTIMIZER,
                        model->parameters[p].elements, 4, 8 * model->parameters[p].elements,
                        "clip gradient");
@@ -242,16 +229,6 @@ step (void *data, ZsPlan *plan, int step)
   zs_plan_set_label (plan, label);
 }
 
-static ZsTensor
-weight (void *data, int32_t parameter)
-{
-  Bf16Optimizer *self = data;
-
-  if (self->storage[parameter] != ZS_NO_TENSOR || self->group_of[parameter] < 0)
-    return self->storage[parameter];
-  return self->flat[self->group_of[parameter]];
-}
-
 static void
 free_optimizer (void *data)
 {
@@ -259,8 +236,8 @@ free_optimizer (void *data)
 
   for (int32_t g = 0; g < self->n_groups; g++)
     zs_flat_group_clear (&self->groups[g]);
-  g_free (self->group_of);
-  g_free (self->storage);
+  g_free (self->wrapped.group_of);
+  g_free (self->wrapped.storage);
   g_free (self->gradients);
   g_free (self);
 }
@@ -271,7 +248,7 @@ optimizer_digest (const void *data, bool events G_GNUC_UNUSED)
   const Bf16Optimizer *self = data;
   uint64_t digest = zs_digest_items (1, self, 1);
 
-  digest = zs_digest_items (digest, self->storage, self->model->n_parameters);
+  digest = zs_digest_items (digest, self->wrapped.storage, self->model->n_parameters);
   return zs_digest_items (digest, self->gradients, self->model->n_parameters);
 }
 
@@ -282,19 +259,19 @@ zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
   Bf16Optimizer *self = g_new0 (Bf16Optimizer, 1);
   int32_t n = model->n_parameters;
   g_autofree int32_t *indices = g_new (int32_t, MAX (n, 1));
-  int wanted = CLAMP (config->optimizer_groups, 1, MAX_GROUPS);
+  int wanted = CLAMP (config->optimizer_groups, 1, ZS_MAX_GROUPS);
 
   (void) rank;
   (void) plan;
   self->config = *config;
   self->shape = *shape;
   self->model = model;
-  self->group_of = g_new (int32_t, MAX (n, 1));
-  self->storage = g_new (ZsTensor, MAX (n, 1));
+  self->wrapped.group_of = g_new (int32_t, MAX (n, 1));
+  self->wrapped.storage = g_new (ZsTensor, MAX (n, 1));
   self->gradients = g_new (ZsTensor, MAX (n, 1));
   for (int32_t p = 0; p < n; p++) {
-    self->group_of[p] = -1;
-    self->storage[p] = self->gradients[p] = ZS_NO_TENSOR;
+    self->wrapped.group_of[p] = -1;
+    self->wrapped.storage[p] = self->gradients[p] = ZS_NO_TENSOR;
   }
   for (int w = 0; w < wanted; w++) {
     int32_t members = 0;
@@ -303,14 +280,14 @@ zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
       if (model->parameters[p].trainable
           && zs_flat_group_of (&model->parameters[p], wanted) == w) {
         indices[members++] = p;
-        self->group_of[p] = self->n_groups;
+        self->wrapped.group_of[p] = self->n_groups;
       }
     if (members > 0)
       zs_flat_group_init (&self->groups[self->n_groups++], model, indices, members, config->world,
                           false);
   }
-  for (int g = 0; g < MAX_GROUPS; g++) {
-    self->flat[g] = self->master[g] = self->sums[g] = ZS_NO_TENSOR;
+  for (int g = 0; g < ZS_MAX_GROUPS; g++) {
+    self->wrapped.flat[g] = self->master[g] = self->sums[g] = ZS_NO_TENSOR;
     self->momentum[g] = self->variance[g] = self->step_count[g] = ZS_NO_TENSOR;
   }
   self->global_norm = ZS_NO_TENSOR;
@@ -319,11 +296,11 @@ zs_bf16_optimizer_hooks_new (const ZsModel *model, const ZsZeroConfig *config,
     .self = self,
     .load = load,
     .init = init,
-    .before_forward_pass = before_forward_pass,
+    .before_forward_pass = zs_wrapped_before_forward_pass,
     .before_backward_pass = before_backward_pass,
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
-    .weight = weight,
+    .weight = zs_wrapped_weight,
     .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,

@@ -26,7 +26,9 @@ libzerosim_core_la_SOURCES += \
   sim/zero/stage12-reduce.c \
   sim/zero/stage12-step.c \
   sim/zero/stage12.c \
-  sim/zero/stage12.h
+  sim/zero/stage12.h \
+  sim/zero/wrapper.c \
+  sim/zero/wrapper.h
 
 # stage 3
 libzerosim_core_la_SOURCES += \

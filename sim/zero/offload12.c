@@ -104,14 +104,14 @@ accumulate_on_host (ZsStage12 *self, ZsPlan *plan, int32_t parameter)
     zs_torch_launch (plan, ZS_KERNEL_ELEMENTWISE, ZS_WORK_COMMUNICATION, elements, self->bytes,
                      3 * bytes, "add gradient");
   }
-  if (!self->boundary || zs_behaves (&self->config.versions, ZS_BEHAVIOUR_OFFLOAD_STAGING_16BIT))
+  if (!self->wrapped.boundary || zs_behaves (&self->config.versions, ZS_BEHAVIOUR_OFFLOAD_STAGING_16BIT))
     copy (self, plan, ZS_COPY_GPU_TO_HOST, bytes);
 }
 
 void
 zs_offload12_gradient (ZsStage12 *self, ZsPlan *plan, int32_t parameter)
 {
-  const ZsFlatGroup *group = &self->groups[self->group_of[parameter]];
+  const ZsFlatGroup *group = &self->groups[self->wrapped.group_of[parameter]];
   int64_t elements = zs_stage12_elements (self, parameter);
   int64_t own = zs_flat_group_slice (group, self->index_of[parameter], self->rank, NULL);
 
@@ -123,7 +123,7 @@ zs_offload12_gradient (ZsStage12 *self, ZsPlan *plan, int32_t parameter)
 
   if (self->config.gradient_accumulation > 1 && on_host)
     accumulate_on_host (self, plan, parameter);
-  if (!self->boundary)
+  if (!self->wrapped.boundary)
     return;
   /* set_norm_for_param_grad_in_gpu (): of the own slice */
   ZsTensor norm = zs_torch_double_norm (plan, &self->shape, own, self->bytes);

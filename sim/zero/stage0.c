@@ -11,6 +11,7 @@
 #include "sim/zero/loss.h"
 #include "sim/zero/skip.h"
 #include "sim/zero/stage12-hooks.h"
+#include "sim/zero/wrapper.h"
 #include "sim/zero/zero.h"
 
 #include "sim/base/digest.h"
@@ -18,6 +19,7 @@
 #define ALL_REDUCE_ELEMENTS INT64_C (500000000)   /* engine.py: MEMORY_OPT_ALLREDUCE_SIZE */
 
 typedef struct {
+  ZsWrapped wrapped;
   ZsHooks hooks;
   ZsZeroConfig config;
   ZsStepShape  shape;
@@ -26,11 +28,9 @@ typedef struct {
   int bytes;
   int64_t elements;        /* trainable */
   ZsRotaryBuffers rotary;
-  ZsTensor *storage;       /* by parameter */
-  ZsTensor *gradients;     /* param.grad */
+  ZsTensor *gradients;     /* param.grad, by parameter */
   ZsTensor *masters, *momentum, *variance, *step_count;   /* by parameter (unfused, none) */
-  ZsTensor flat, master, flat_momentum, flat_variance, flat_step;   /* fused */
-  bool boundary;
+  ZsTensor master, flat_momentum, flat_variance, flat_step;   /* fused */
   ZsLoss loss;
 } Stage0;
 
@@ -51,7 +51,7 @@ load (void *data, ZsPlan *plan)
 {
   Stage0 *self = data;
 
-  zs_zero_load_model (plan, self->model, self->storage, &self->rotary);
+  zs_zero_load_model (plan, self->model, self->wrapped.storage, &self->rotary);
 }
 
 static ZsTensor
@@ -81,14 +81,14 @@ init_fused (Stage0 *self, ZsPlan *plan)
     if (trainable (self, p))
       clones[p] = converted (plan, elements_of (self, p), self->bytes, self->bytes,
                              ZS_CATEGORY_PARAMETERS, "clone parameter");
-  self->flat = converted (plan, self->elements, self->bytes, self->bytes, ZS_CATEGORY_PARAMETERS,
+  self->wrapped.flat[0] = converted (plan, self->elements, self->bytes, self->bytes, ZS_CATEGORY_PARAMETERS,
                           "flatten parameters");
   for (int32_t p = 0; p < model->n_parameters; p++)
     if (trainable (self, p))
       zs_plan_unref (plan, clones[p]);
   for (int32_t p = 0; p < model->n_parameters; p++)
     if (trainable (self, p))
-      drop (plan, &self->storage[p]);
+      drop (plan, &self->wrapped.storage[p]);
   ZsTensor clone = converted (plan, self->elements, self->bytes, self->bytes, ZS_CATEGORY_MASTER,
                               "clone parameters");
 
@@ -147,7 +147,7 @@ init (void *data, ZsPlan *plan)
   Stage0 *self = data;
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "deepspeed.initialize"));
 
-  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
+  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->wrapped.storage,
                       &self->rotary);
   zs_adam_init (plan, self->config.optimizer);
   if (self->wrapper == ZS_WRAPPER_FP16)
@@ -155,17 +155,6 @@ init (void *data, ZsPlan *plan)
   else if (self->wrapper == ZS_WRAPPER_FP16_UNFUSED)
     init_unfused (self, plan);
   zs_plan_set_label (plan, label);
-}
-
-static void
-before_forward_pass (void *data, ZsPlan *plan, int step, int micro_step, bool boundary)
-{
-  Stage0 *self = data;
-
-  (void) plan;
-  (void) step;
-  (void) micro_step;
-  self->boundary = boundary;
 }
 
 static void
@@ -227,7 +216,7 @@ after_backward_pass (void *data, ZsPlan *plan)
   int64_t elements = 0;
 
   zs_loss_after_backward (&self->loss, plan, &self->config.versions);
-  for (int32_t p = 0; self->boundary && p < self->model->n_parameters; p++) {
+  for (int32_t p = 0; self->wrapped.boundary && p < self->model->n_parameters; p++) {
     if (self->gradients[p] != ZS_NO_TENSOR) {
       elements += elements_of (self, p);
       n++;
@@ -360,20 +349,12 @@ step (void *data, ZsPlan *plan, int step)
   zs_plan_set_label (plan, label);
 }
 
-static ZsTensor
-weight (void *data, int32_t parameter)
-{
-  Stage0 *self = data;
-
-  return self->storage[parameter] != ZS_NO_TENSOR ? self->storage[parameter] : self->flat;
-}
-
 static void
 free_stage0 (void *data)
 {
   Stage0 *self = data;
 
-  g_free (self->storage);
+  g_free (self->wrapped.storage);
   g_free (self->gradients);
   g_free (self->masters);
   g_free (self->momentum);
@@ -399,7 +380,7 @@ stage0_digest (const void *data, bool events G_GNUC_UNUSED)
   int32_t n = self->model->n_parameters;
   uint64_t digest = zs_digest_items (1, self, 1);
 
-  digest = zs_digest_items (digest, self->storage, n);
+  digest = zs_digest_items (digest, self->wrapped.storage, n);
   digest = zs_digest_items (digest, self->gradients, n);
   digest = zs_digest_items (digest, self->masters, n);
   digest = zs_digest_items (digest, self->momentum, n);
@@ -424,24 +405,24 @@ zs_stage0_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const ZsS
   for (int32_t p = 0; p < n; p++)
     if (trainable (self, p))
       self->elements += elements_of (self, p);
-  self->storage = no_tensors (n);
+  self->wrapped.storage = no_tensors (n);
   self->gradients = no_tensors (n);
   self->masters = no_tensors (n);
   self->momentum = no_tensors (n);
   self->variance = no_tensors (n);
   self->step_count = no_tensors (n);
-  self->flat = self->master = self->flat_momentum = self->flat_variance = ZS_NO_TENSOR;
+  self->wrapped.flat[0] = self->master = self->flat_momentum = self->flat_variance = ZS_NO_TENSOR;
   self->flat_step = ZS_NO_TENSOR;
   zs_loss_init (&self->loss);
   self->hooks = (ZsHooks) {
     .self = self,
     .load = load,
     .init = init,
-    .before_forward_pass = before_forward_pass,
+    .before_forward_pass = zs_wrapped_before_forward_pass,
     .before_backward_pass = before_backward_pass,
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
-    .weight = weight,
+    .weight = zs_wrapped_weight,
     .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = step,

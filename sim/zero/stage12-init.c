@@ -15,7 +15,7 @@ zs_stage12_load (void *data, ZsPlan *plan)
 {
   ZsStage12 *self = data;
 
-  zs_zero_load_model (plan, self->model, self->storage, &self->rotary);
+  zs_zero_load_model (plan, self->model, self->wrapped.storage, &self->rotary);
 }
 
 /* param.data = a view of the flat buffer. */
@@ -25,8 +25,8 @@ drop_storage (ZsStage12 *self, ZsPlan *plan, const ZsFlatGroup *group)
   for (int32_t i = 0; i < group->n_parameters; i++) {
     int32_t parameter = group->parameters[group->order[i]].parameter;
 
-    zs_plan_unref (plan, self->storage[parameter]);
-    self->storage[parameter] = ZS_NO_TENSOR;
+    zs_plan_unref (plan, self->wrapped.storage[parameter]);
+    self->wrapped.storage[parameter] = ZS_NO_TENSOR;
   }
 }
 
@@ -48,8 +48,8 @@ flatten_on_host (ZsStage12 *self, ZsPlan *plan, int32_t g)
     zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes, ZS_FLAG_BLOCKING);
     placeholders[i] = zs_plan_alloc (plan, 4, ZS_CATEGORY_PARAMETERS);
     zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, 4, ZS_FLAG_BLOCKING);
-    zs_plan_unref (plan, self->storage[parameter]);
-    self->storage[parameter] = ZS_NO_TENSOR;
+    zs_plan_unref (plan, self->wrapped.storage[parameter]);
+    self->wrapped.storage[parameter] = ZS_NO_TENSOR;
   }
   zs_plan_empty_cache (plan);
   int64_t bytes = self->bytes * group->padded_elements;
@@ -58,7 +58,7 @@ flatten_on_host (ZsStage12 *self, ZsPlan *plan, int32_t g)
   zs_plan_cpu_task (plan, ZS_CPU_COPY, bytes);
   for (int32_t i = 0; i < n; i++)
     zs_plan_unref (plan, copies[i]);
-  self->flat[g] = zs_plan_alloc (plan, bytes, ZS_CATEGORY_PARAMETERS);
+  self->wrapped.flat[g] = zs_plan_alloc (plan, bytes, ZS_CATEGORY_PARAMETERS);
   zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_BLOCKING);
   zs_plan_unref (plan, flat);
   for (int32_t i = 0; i < n; i++)
@@ -72,13 +72,13 @@ flatten_on_gpu (ZsStage12 *self, ZsPlan *plan, int32_t g)
 {
   const ZsFlatGroup *group = &self->groups[g];
   int64_t bytes = self->bytes * group->padded_elements;
-  g_autofree ZsTensor *storage = g_memdup2 (self->storage, sizeof (ZsTensor)
+  g_autofree ZsTensor *storage = g_memdup2 (self->wrapped.storage, sizeof (ZsTensor)
                                                            * (gsize) self->model->n_parameters);
 
   zs_plan_empty_cache (plan);
   int64_t start = plan->n_code;
 
-  self->flat[g] = zs_plan_alloc (plan, bytes, ZS_CATEGORY_PARAMETERS);
+  self->wrapped.flat[g] = zs_plan_alloc (plan, bytes, ZS_CATEGORY_PARAMETERS);
   zs_torch_copy (plan, ZS_WORK_OPTIMIZER, group->elements, self->bytes, self->bytes,
                  "flatten parameters");
   drop_storage (self, plan, group);
@@ -98,7 +98,7 @@ flatten_on_gpu (ZsStage12 *self, ZsPlan *plan, int32_t g)
   ZsInstruction *alloc = zs_plan_emit (plan, ZS_OP_ALLOC);
 
   alloc->kind = ZS_CATEGORY_PARAMETERS;
-  alloc->id = self->flat[g];
+  alloc->id = self->wrapped.flat[g];
   alloc->bytes = bytes;
   zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, bytes, ZS_FLAG_BLOCKING);
   zs_plan_unref (plan, host);
@@ -147,7 +147,7 @@ zs_stage12_init (void *data, ZsPlan *plan)
   ZsStage12 *self = data;
   uint32_t label = zs_plan_set_label (plan, zs_plan_label (plan, -1, "deepspeed.initialize"));
 
-  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->storage,
+  zs_zero_cast_model (plan, self->model, &self->config.versions, self->config.dtype, self->wrapped.storage,
                       &self->rotary);
   zs_adam_init (plan, self->config.optimizer);
   for (int32_t g = 0; g < self->n_groups; g++) {

@@ -112,7 +112,7 @@ slices_of_bucket (const ZsStage12 *self)
 
   for (int32_t i = 0; i < self->n_entries; i++) {
     int32_t parameter = self->entries[i].parameter;
-    const ZsFlatGroup *group = &self->groups[self->group_of[parameter]];
+    const ZsFlatGroup *group = &self->groups[self->wrapped.group_of[parameter]];
     int32_t index = self->index_of[parameter];
     int64_t done = 0, elements = zs_stage12_elements (self, parameter);
 

@@ -13,10 +13,8 @@ before_forward_pass (void *data, ZsPlan *plan, int step, int micro_step, bool bo
 {
   ZsStage12 *self = data;
 
-  (void) plan;
-  self->step = step;
+  zs_wrapped_before_forward_pass (data, plan, step, micro_step, boundary);
   self->micro_step = micro_step;
-  self->boundary = boundary;
 }
 
 static bool
@@ -103,7 +101,7 @@ gradient (void *data, ZsPlan *plan, int32_t parameter, ZsTensor gradient)
     zs_plan_host (plan, ZS_HOST_GRADIENT_HOOK, 1);
   if (!self->partition_gradients) {
     accumulate (self, plan, parameter, gradient);
-    if (!has_hooks (self) || !self->boundary)
+    if (!has_hooks (self) || !self->wrapped.boundary)
       return;
     gradient = take_for_reduction (self, plan, parameter);
   }
@@ -217,23 +215,13 @@ after_backward_pass (void *data, ZsPlan *plan)
   ZsStage12 *self = data;
 
   zs_loss_after_backward (&self->loss, plan, &self->config.versions);
-  if (self->partition_gradients || self->boundary) {
+  if (self->partition_gradients || self->wrapped.boundary) {
     if (!has_hooks (self))
       reduce_after_backward (self, plan);
     epilogue (self, plan);
   }
   zs_loss_end_backward (&self->loss, plan);
   self->backward_open = false;
-}
-
-static ZsTensor
-weight (void *data, int32_t parameter)
-{
-  ZsStage12 *self = data;
-
-  if (self->storage[parameter] != ZS_NO_TENSOR || self->group_of[parameter] < 0)
-    return self->storage[parameter];
-  return self->flat[self->group_of[parameter]];
 }
 
 static void
@@ -243,9 +231,9 @@ free_stage12 (void *data)
 
   for (int32_t g = 0; g < self->n_groups; g++)
     zs_flat_group_clear (&self->groups[g]);
-  g_free (self->group_of);
+  g_free (self->wrapped.group_of);
   g_free (self->index_of);
-  g_free (self->storage);
+  g_free (self->wrapped.storage);
   g_free (self->gradients);
   g_free (self->averaged);
   g_free (self->entries);
@@ -263,11 +251,10 @@ stage12_digest (const void *data, bool events G_GNUC_UNUSED)
   int32_t n = self->model->n_parameters;
 
   memcpy (&copy, self, sizeof copy);
-  copy.step = 0;
   copy.micro_step = self->micro_step > 0;   /* only the first is another */
   uint64_t digest = zs_digest_items (1, &copy, 1);
 
-  digest = zs_digest_items (digest, self->storage, n);
+  digest = zs_digest_items (digest, self->wrapped.storage, n);
   digest = zs_digest_items (digest, self->gradients, n);
   digest = zs_digest_items (digest, self->averaged, n);
   digest = zs_digest_items (digest, self->entries, self->n_entries);
@@ -309,7 +296,7 @@ make_groups (ZsStage12 *self)
     zs_flat_group_init (group, model, indices, n, self->config.world,
                         self->config.round_robin_gradients);
     for (int32_t i = 0; i < n; i++) {
-      self->group_of[group->parameters[i].parameter] = self->n_groups;
+      self->wrapped.group_of[group->parameters[i].parameter] = self->n_groups;
       self->index_of[group->parameters[i].parameter] = i;
       self->largest = MAX (self->largest, group->parameters[i].elements);
     }
@@ -356,12 +343,12 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
   self->model = model;
   self->rank = rank;
   set_dtypes (self);
-  self->group_of = g_new (int32_t, MAX (n, 1));
+  self->wrapped.group_of = g_new (int32_t, MAX (n, 1));
   self->index_of = g_new (int32_t, MAX (n, 1));
   for (int32_t p = 0; p < n; p++)
-    self->group_of[p] = self->index_of[p] = -1;
+    self->wrapped.group_of[p] = self->index_of[p] = -1;
   make_groups (self);
-  self->storage = no_tensors (n);
+  self->wrapped.storage = no_tensors (n);
   self->gradients = no_tensors (n);
   self->averaged = no_tensors (n);
   self->previous = no_tensors (n);
@@ -370,7 +357,7 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
   self->entries = g_new (ZsBucketEntry, MAX (n, 1));
   self->large = -1;
   for (int g = 0; g < ZS_MAX_GROUPS; g++) {
-    self->flat[g] = self->master[g] = self->momentum[g] = self->variance[g] = ZS_NO_TENSOR;
+    self->wrapped.flat[g] = self->master[g] = self->momentum[g] = self->variance[g] = ZS_NO_TENSOR;
     self->step_count[g] = ZS_NO_TENSOR;
     self->host.master[g] = self->host.gradient[g] = self->host.momentum[g] = ZS_NO_TENSOR;
     self->host.variance[g] = self->host.parameters[g] = ZS_NO_TENSOR;
@@ -389,7 +376,7 @@ zs_stage12_hooks_new (const ZsModel *model, const ZsZeroConfig *config, const Zs
     .before_backward_pass = before_backward_pass,
     .after_backward_pass = after_backward_pass,
     .gradient = gradient,
-    .weight = weight,
+    .weight = zs_wrapped_weight,
     .loss_factors = zs_loss_factors (&config->versions, config->gradient_accumulation),
     .scales_output_gradients = zs_loss_scales_outputs (&config->versions),
     .step = zs_stage12_step,

@@ -12,8 +12,7 @@
 #include "sim/zero/load.h"
 #include "sim/zero/loss.h"
 #include "sim/zero/partition.h"
-
-#define ZS_MAX_GROUPS 2   /* Hugging Face: with and without weight decay */
+#include "sim/zero/wrapper.h"
 
 /* A gradient in the open bucket. */
 typedef struct {
@@ -32,6 +31,7 @@ typedef struct {
 } ZsOffload12;
 
 typedef struct {
+  ZsWrapped wrapped;
   ZsHooks hooks;
   ZsZeroConfig config;
   ZsStepShape  shape;
@@ -48,14 +48,13 @@ typedef struct {
 
   int32_t n_groups;
   ZsFlatGroup groups[ZS_MAX_GROUPS];
-  int32_t *group_of, *index_of;    /* by parameter: group and place in its flat order; -1 frozen */
+  int32_t *index_of;               /* by parameter: place in its group's flat order; -1 frozen */
   int32_t first_own[ZS_MAX_GROUPS], n_own[ZS_MAX_GROUPS];
   int64_t own_elements;            /* untrimmed, all groups */
   int64_t largest;                 /* elements of the largest trainable parameter */
 
   ZsRotaryBuffers rotary;
-  ZsTensor *storage;               /* by parameter: its own storage (frozen, or before init) */
-  ZsTensor flat[ZS_MAX_GROUPS], master[ZS_MAX_GROUPS];
+  ZsTensor master[ZS_MAX_GROUPS];
   ZsTensor momentum[ZS_MAX_GROUPS], variance[ZS_MAX_GROUPS], step_count[ZS_MAX_GROUPS];
 
   /* gradients */
@@ -72,8 +71,8 @@ typedef struct {
   ZsTensor  own_gradients, averaged_gradients;
   ZsTensor  own_padding, averaged_padding;
 
-  int  step, micro_step;
-  bool boundary, backward_open;
+  int  micro_step;
+  bool backward_open;
   ZsLoss   loss;
   ZsTensor global_norm;
   ZsOffload12 host;
@@ -82,7 +81,7 @@ typedef struct {
 static inline bool
 zs_stage12_owns (const ZsStage12 *self, int32_t parameter)
 {
-  int32_t group = self->group_of[parameter], index = self->index_of[parameter];
+  int32_t group = self->wrapped.group_of[parameter], index = self->index_of[parameter];
 
   return index >= self->first_own[group] && index < self->first_own[group] + self->n_own[group];
 }
