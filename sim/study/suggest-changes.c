@@ -41,6 +41,13 @@ fsdp_offloaded (const ZsScenario *s)
 }
 
 static bool
+fsdp_whole_gradients (const ZsScenario *s)
+{
+  return is_fsdp (s) && s->training.fsdp.no_sync && s->training.gradient_accumulation > 1
+         && s->training.world > 1;
+}
+
+static bool
 fsdp_gathered (const ZsScenario *s)
 {
   return is_fsdp (s) && !s->training.fsdp.reshard_after_forward;
@@ -212,6 +219,8 @@ static const ZsSuggestChange SMALLER[] = {
   { { "zero_optimization.stage3_max_live_parameters=1e8", "zero_optimization.stage3_max_reuse_distance=1e8" }, large_live,
     "Fewer gathered parameters at once; more is gathered twice." },
   { { FSDP_RESHARD }, fsdp_gathered, "Layers are freed after forward and gathered again for backward." },
+  { { "training.fsdp.no_sync=false" }, fsdp_whole_gradients,
+    "Gradients are reduced to shards in every micro-step (accelerate's sync_each_batch): more communication." },
   { { FSDP_OFFLOAD }, fsdp_on_gpu, "Shards, gradients and optimizer states move to host memory; the step runs on the CPU." },
   { { DEEPSPEED, STAGE3 }, is_replicated, "DeepSpeed ZeRO-3 instead of whole replicas: everything is sharded." },
   { { DEEPSPEED, "zero_optimization.stage=2", OFFLOAD_OPTIMIZER }, is_whole,
