@@ -73,9 +73,8 @@ def model(row, like):
 
 
 def bytes_count(row, use, like):
-    """Is it fair to ask whether it fits?  Not where what is kept differs, nor where the whole model would have
-    to be made on one GPU first: these runs were sharded while they were loaded."""
-    return not like and "memory" in use and table_of(row) != "fq-3090"
+    """Is it fair to ask whether it fits?  Not where what is kept differs."""
+    return not like and "memory" in use
 
 
 def cluster(row, roomy):
