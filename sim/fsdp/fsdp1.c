@@ -303,18 +303,19 @@ post_backward (Fsdp1 *fsdp, int32_t index)
   FsdpUnits *units = &fsdp->units;
   ZsPlan *plan = units->plan;
   const FsdpUnit *unit = &units->units[index];
-  bool any = false;
+  int n = 0;
 
   fsdp->flats[index].in_backward = false;
   zs_plan_host (plan, ZS_HOST_FSDP_HOOK, 1);
   for (int32_t i = unit->first; i < unit->first + unit->n; i++)
-    any = any || units->parameters[i].gradient != ZS_NO_TENSOR;
+    n += units->parameters[i].gradient != ZS_NO_TENSOR;
   bool waits = units->config.no_sync && !units->boundary;
 
-  if (!any) {
+  if (n == 0) {
     reshard (fsdp, index);
     return;
   }
+  zs_plan_host (plan, ZS_HOST_FSDP_GRADIENT, n);   /* each comes through a view of the flat one */
   uint32_t label = zs_plan_set_label (plan, unit->label_reduce);
   uint8_t stream = zs_plan_set_stream (plan, UNSHARD);
   ZsTensor gradient = zs_plan_alloc (plan, unit->flat_elements * units->compute_bytes,
