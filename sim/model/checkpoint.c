@@ -23,7 +23,8 @@ zs_checkpoint_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor x)
     layer->frame_sin = zs_plan_ref (e->plan, e->sin);
     layer->frame_mask = zs_plan_ref (e->plan, e->mask);
     layer->frame_positions = zs_plan_ref (e->plan, e->position_ids);
-  } else if (e->graph_cos == ZS_NO_TENSOR) {
+  } else if (e->graph_cos == ZS_NO_TENSOR && e->graph_mask == ZS_NO_TENSOR
+             && e->graph_positions == ZS_NO_TENSOR) {   /* the first layer: all hold the same */
     e->graph_cos = zs_plan_ref (e->plan, e->cos);
     e->graph_sin = zs_plan_ref (e->plan, e->sin);
     e->graph_mask = zs_plan_ref (e->plan, e->mask);
