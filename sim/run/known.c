@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-/* What is kept: so many results, and so many bytes of them (a timeline of LLaMA-7B, packed, takes 0.4 MB). */
+/* What is kept: so many results, and so many bytes of them (a timeline of LLaMA-7B, packed, takes 0.4 MB: all
+ * values of two axes of ten have room). */
 #define MOST_RESULTS 4096
-#define MOST_BYTES   (INT64_C (48) << 20)
+#define MOST_BYTES   (INT64_C (72) << 20)
 /* Plans of more ranks or micro-steps cost too much to be made for nothing. */
 #define MOST_RANKS       16
 #define MOST_MICRO_STEPS 12
@@ -26,6 +27,7 @@ typedef struct {
   Key       key;
   ZsResult *result;        /* without its timeline */
   GByteArray *points;      /* which is here; NULL: none */
+  guint     n_points;
   int64_t   bytes;
 } Known;
 
@@ -232,6 +234,9 @@ make_key (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *opti
 
 enum { MOST_PACKED = 3 * 10 };
 
+/* Blocks are multiples of 512 bytes. */
+#define UNIT INT64_C (512)
+
 static guint8 *
 pack (guint8 *to, int64_t difference)
 {
@@ -268,8 +273,9 @@ pack_points (const GArray *points)
     const ZsMemoryPoint *point = &g_array_index (points, ZsMemoryPoint, p);
 
     to = pack (to, point->when - last.when);
-    to = pack (to, point->allocated_bytes - last.allocated_bytes);
-    to = pack (to, point->reserved_bytes - last.reserved_bytes);
+    g_assert (point->allocated_bytes % UNIT == 0 && point->reserved_bytes % UNIT == 0);
+    to = pack (to, (point->allocated_bytes - last.allocated_bytes) / UNIT);
+    to = pack (to, (point->reserved_bytes - last.reserved_bytes) / UNIT);
     last = *point;
   }
   GByteArray *array = g_byte_array_sized_new ((guint) (to - packed));
@@ -278,16 +284,20 @@ pack_points (const GArray *points)
 }
 
 static GArray *
-unpack_points (const GByteArray *packed)
+unpack_points (const GByteArray *packed, guint n)
 {
-  GArray *points = g_array_new (FALSE, FALSE, sizeof (ZsMemoryPoint));
-  ZsMemoryPoint point = { .when = 0 };
+  GArray *points = g_array_sized_new (FALSE, FALSE, sizeof (ZsMemoryPoint), n);
+  const guint8 *at = packed->data;
+  int64_t when = 0, allocated = 0, reserved = 0;
 
-  for (const guint8 *at = packed->data; at < packed->data + packed->len;) {
-    at = unpack (at, &point.when);
-    at = unpack (at, &point.allocated_bytes);
-    at = unpack (at, &point.reserved_bytes);
-    g_array_append_val (points, point);
+  g_array_set_size (points, n);
+  for (guint p = 0; p < n; p++) {
+    at = unpack (at, &when);
+    at = unpack (at, &allocated);
+    at = unpack (at, &reserved);
+    g_array_index (points, ZsMemoryPoint, p) = (ZsMemoryPoint) {
+      .when = when, .allocated_bytes = allocated * UNIT, .reserved_bytes = reserved * UNIT,
+    };
   }
   return points;
 }
@@ -323,6 +333,7 @@ find (ZsRunCache *cache, const Key *key)
 {
   g_autoptr (GByteArray) points = NULL;
   ZsResult *result = NULL;
+  guint n_points = 0;
 
   g_mutex_lock (&cache->mutex);
   const Known *known = g_hash_table_lookup (cache->results, key);
@@ -332,10 +343,11 @@ find (ZsRunCache *cache, const Key *key)
     cache->n_known++;
     result = zs_result_copy (known->result);
     points = known->points != NULL ? g_byte_array_ref (known->points) : NULL;
+    n_points = known->n_points;
   }
   g_mutex_unlock (&cache->mutex);
   if (points != NULL)
-    result->memory_points = unpack_points (points);
+    result->memory_points = unpack_points (points, n_points);
   return result;
 }
 
@@ -350,6 +362,7 @@ keep (ZsRunCache *cache, const Key *key, const ZsResult *result)
   known->bytes = bytes_of (result);
   if (result->memory_points != NULL) {
     known->points = pack_points (result->memory_points);
+    known->n_points = result->memory_points->len;
     known->bytes += known->points->len;
   }
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cache->mutex);
