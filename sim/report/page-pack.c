@@ -8,13 +8,13 @@
 void
 zs_pack_unsigned (GByteArray *column, uint64_t value)
 {
-  guint8 bytes[10];
-  guint n = 0;
+  guint n = column->len;
 
+  g_byte_array_set_size (column, n + 10);   /* as many as there may be; it gives nothing back */
   for (; value >= 0x80; value >>= 7)
-    bytes[n++] = (guint8) (value | 0x80);
-  bytes[n++] = (guint8) value;
-  g_byte_array_append (column, bytes, n);
+    column->data[n++] = (guint8) (value | 0x80);
+  column->data[n++] = (guint8) value;
+  column->len = n;
 }
 
 void

@@ -119,16 +119,24 @@ sort_spans (GArray *spans)
 static GArray *
 spans_between (const ZsResult *result, int32_t rank, ZsTime start, ZsTime end)
 {
-  GArray *spans = g_array_new (FALSE, FALSE, sizeof (ZsSpan));
+  const ZsSpan *all = &g_array_index (result->spans, ZsSpan, 0);
+  guint n = 0;
+
+  for (guint s = 0; s < result->spans->len; s++)
+    n += all[s].rank == rank && all[s].end > start && all[s].start < end && all[s].end != all[s].start;
+  GArray *spans = g_array_sized_new (FALSE, FALSE, sizeof (ZsSpan), n);
+
+  g_array_set_size (spans, n);
+  ZsSpan *to = &g_array_index (spans, ZsSpan, 0);
 
   for (guint s = 0; s < result->spans->len; s++) {
-    ZsSpan span = g_array_index (result->spans, ZsSpan, s);
+    const ZsSpan *span = &all[s];
 
-    if (span.rank != rank || span.end <= start || span.start >= end || span.end == span.start)
+    if (span->rank != rank || span->end <= start || span->start >= end || span->end == span->start)
       continue;
-    span.start = MAX (span.start, start);
-    span.end = MIN (span.end, end);
-    g_array_append_val (spans, span);
+    *to = *span;
+    to->start = MAX (span->start, start);
+    (to++)->end = MIN (span->end, end);
   }
   return sort_spans (spans);
 }

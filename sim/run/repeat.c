@@ -184,17 +184,18 @@ repeat_spans (Rank *rank, const RankPast *past, int64_t times, ZsTime period)
   ZsTime longer = past->last_wait > 0 ? g_array_index (rank->spans, ZsSpan, past->last_wait - 1).end
                                           - past->last_wait_end : 0;
 
+  g_array_set_size (rank->spans, end + (guint) times * (end - past->n_spans));
+  ZsSpan *spans = &g_array_index (rank->spans, ZsSpan, 0), *to = spans + end;
+
   for (int64_t t = 1; t <= times; t++) {
     if (longer > 0)
-      g_array_index (rank->spans, ZsSpan, rank->last_wait - 1).end += longer;
-    for (guint s = past->n_spans; s < end; s++) {
-      ZsSpan span = g_array_index (rank->spans, ZsSpan, s);
-
+      spans[rank->last_wait - 1].end += longer;
+    for (guint s = past->n_spans; s < end; s++, to++) {
+      *to = spans[s];
       if (s == last - 1)
-        span.end = last_end;
-      span.start += t * period;
-      span.end += t * period;
-      g_array_append_val (rank->spans, span);
+        to->end = last_end;
+      to->start += t * period;
+      to->end += t * period;
     }
     if (last > past->n_spans)
       rank->last_wait += end - past->n_spans;
@@ -204,14 +205,20 @@ repeat_spans (Rank *rank, const RankPast *past, int64_t times, ZsTime period)
 static void
 repeat_memory_events (Rank *rank, const RankPast *past, int64_t times, ZsTime period)
 {
-  guint end = rank->memory_events != NULL ? rank->memory_events->len : 0;
+  GArray *all = rank->memory_events;
+
+  if (all == NULL)
+    return;
+  guint end = all->len;
+
+  g_array_set_size (all, end + (guint) times * (end - past->n_memory_events));
+  const ZsMemoryEvent *events = &g_array_index (all, ZsMemoryEvent, 0);
+  ZsMemoryEvent *to = &g_array_index (all, ZsMemoryEvent, end);
 
   for (int64_t t = 1; t <= times; t++)
-    for (guint e = past->n_memory_events; e < end; e++) {
-      ZsMemoryEvent event = g_array_index (rank->memory_events, ZsMemoryEvent, e);
-
-      event.when += t * period;
-      g_array_append_val (rank->memory_events, event);
+    for (guint e = past->n_memory_events; e < end; e++, to++) {
+      *to = events[e];
+      to->when += t * period;
     }
 }
 
