@@ -12,7 +12,7 @@
 #define MAX_WHOLE_SPACE          200000
 #define MIN_STARTS  4       /* structures from which tuning starts: these, */
 #define MAX_STARTS 12
-#define NEAR_START 0.9      /* and those that are not much slower than the best */
+#define NEAR_START 0.9      /* and those that are not much slower than the best so far */
 #define MAX_ROUNDS  8
 
 typedef struct {
@@ -179,7 +179,8 @@ find_dimension (const ZsSpace *space, const char *name)
   return -1;
 }
 
-/* A smaller micro-batch, all else equal, has run out of memory: this one would too. */
+/* A smaller micro-batch, all else equal, has run out of memory: this one would too.  Not where that one
+ * accumulates and this does not: whole gradients may wait between micro-steps. */
 static bool
 is_hopeless (const Search *search, const int *choice, int batch)
 {
@@ -189,7 +190,8 @@ is_hopeless (const Search *search, const int *choice, int batch)
 
   memcpy (smaller, choice, sizeof smaller);
   for (int i = 0; i < dimension->n_values; i++) {
-    if (dimension->values[i].micro >= value->micro || dimension->values[i].gpus != value->gpus)
+    if (dimension->values[i].micro >= value->micro || dimension->values[i].gpus != value->gpus
+        || dimension->values[i].accumulates != value->accumulates)
       continue;
     smaller[batch] = i;
     const ZsTrial *trial = find_trial (search, smaller);
@@ -326,33 +328,56 @@ is_near (const ZsTrial *trial, const ZsTrial *best)
   return trial->fits && trial->tokens_per_second_per_gpu >= NEAR_START * best->tokens_per_second_per_gpu;
 }
 
-/* The best structures, each tuned; then the best of all in pairs of settings too. */
-static bool
-search_tuning (Search *search)
+/* All trials, best first.  Without ROOM, as if a fit by a hair were as good as any. */
+static GArray *
+order_trials (const Search *search, bool room)
 {
-  ZsAdvice *advice = search->advice;
-  ZsObjective objective = advice->options.objective;
-  g_autoptr (GArray) order = g_array_new (FALSE, FALSE, sizeof (ZsTrial));
-  ZsTrial end = *zs_advice_trial (advice, 0);
+  const ZsAdvice *advice = search->advice;
+  GArray *order = g_array_new (FALSE, FALSE, sizeof (ZsTrial));
 
   for (guint i = 0; i < advice->trials->len; i++) {
     guint place = order->len;
     ZsTrial trial = *zs_advice_trial (advice, (int) i);
 
-    while (place > 0 && zs_trial_better (&trial, &g_array_index (order, ZsTrial, place - 1), objective))
+    trial.thin &= room;
+    while (place > 0 && zs_trial_better (&trial, &g_array_index (order, ZsTrial, place - 1),
+                                         advice->options.objective))
       place--;
     g_array_insert_val (order, place, trial);
   }
-  for (guint i = 0; i < MIN (order->len, MAX_STARTS); i++) {
-    ZsTrial tuned;
+  return order;
+}
 
-    if (i >= MIN_STARTS && !is_near (&g_array_index (order, ZsTrial, i), &g_array_index (order, ZsTrial, 0)))
+/* The best structures, each tuned.  *END becomes the best of them all. */
+static bool
+tune_starts (Search *search, bool room, ZsTrial *end)
+{
+  ZsObjective objective = search->advice->options.objective;
+  g_autoptr (GArray) order = order_trials (search, room);
+
+  for (guint i = 0; i < MIN (order->len, MAX_STARTS); i++) {
+    ZsTrial start = g_array_index (order, ZsTrial, i), tuned;
+
+    if (i >= MIN_STARTS && !is_near (&start, end))
       break;
-    if (!tune (search, g_array_index (order, ZsTrial, i), &tuned))
+    start.thin = find_trial (search, start.choice)->thin;
+    if (!tune (search, start, &tuned))
       return false;
-    if (i == 0 || zs_trial_better (&tuned, &end, objective))
-      end = tuned;
+    if (zs_trial_better (&tuned, end, objective))
+      *end = tuned;
   }
+  return true;
+}
+
+/* The best structures, each tuned, also those that a setting may give room; then the best of all in pairs
+ * of settings too. */
+static bool
+search_tuning (Search *search)
+{
+  ZsTrial end = *zs_advice_trial (search->advice, 0);
+
+  if (!tune_starts (search, true, &end) || !tune_starts (search, false, &end))
+    return false;
   for (int round = 0; round < 2; round++) {
     ZsTrial before = end;
 

@@ -138,6 +138,7 @@ add_batch (Builder *builder, bool machines)
     return;
   dimension->values[0].micro = training->step.micro_batch;
   dimension->values[0].gpus = gpus;
+  dimension->values[0].accumulates = training->gradient_accumulation > 1;
   for (int divisor = 1; divisor <= (machines ? gpus : 1); divisor *= 2) {
     if (gpus % divisor != 0)
       break;
@@ -153,6 +154,7 @@ add_batch (Builder *builder, bool machines)
 
       value->micro = micro;
       value->gpus = gpus / divisor;
+      value->accumulates = all * divisor > micro;
     }
   }
 }

@@ -20,6 +20,7 @@ typedef struct {
   int     stage;             /* of the dimension `stage`: what it becomes; else -1 */
   int     offload;           /* of `offload`: 0 none, 1 optimizer, 2 and parameters; else -1 */
   int64_t micro, gpus;       /* of `batch`: micro-batch and GPUs per node */
+  bool    accumulates;       /* of `batch`: more than one micro-step */
 } ZsSpaceValue;
 
 typedef struct {

@@ -37,7 +37,7 @@ static const char *const JOBS[] = {
   "cluster: {gpu: a100-sxm4-40gb, gpus_per_node: 4, fabric: pcie, host: {cores: 32, memory: 64 GiB}}\n"
   "training:\n"
   "  framework: fsdp\n  micro_batch: 4\n  gradient_accumulation: 2\n  sequence_length: 512\n"
-  "  memory_limit: 5 GiB\n  steps: 2\n  fsdp: {reshard_after_forward: true, load: gpu}\n",
+  "  memory_limit: 5 GiB\n  steps: 2\n  fsdp: {reshard_after_forward: true}\n",
 };
 
 enum { DEEPSPEED_JOBS = 3 };
