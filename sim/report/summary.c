@@ -90,12 +90,19 @@ write_oom (const ZsResult *result, int64_t needed_bytes, ZsText *text)
   if (needed_bytes > 0) {
     g_autofree char *needed = zs_bytes_format (needed_bytes);
     g_autofree char *has = zs_bytes_format (result->gpu_memory_bytes);
-    g_autofree char *need = g_strdup_printf (
-        result->gpu_memory_bytes > 0
-            ? "On a GPU with room for it the run would need %s; this one has %s."
-            : "On a GPU with room for it the run would need %s.", needed, has);
+    GString *need = g_string_new (NULL);
 
-    zs_text_wrap (text, "  ", 2, need);
+    g_string_printf (need, "On a GPU with room for it the run would need %s", needed);
+    if (result->gpu_memory_bytes > 0)
+      g_string_append_printf (need, "; this one has %s", has);
+    if (result->limit_bytes > 0) {
+      g_autofree char *limit = zs_bytes_format (result->limit_bytes);
+
+      g_string_append_printf (need, ", of which PyTorch may reserve %s", limit);
+    }
+    g_string_append_c (need, '.');
+    zs_text_wrap (text, "  ", 2, need->str);
+    g_string_free (need, TRUE);
   }
   if (oom->message != NULL)
     zs_text_wrap (text, "  ", 2, oom->message);
