@@ -26,7 +26,9 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-adapters.c \
   sim/scenario/scenario-cluster.c \
   sim/scenario/scenario-document.c \
+  sim/scenario/scenario-import-args.c \
   sim/scenario/scenario-import.c \
+  sim/scenario/scenario-import.h \
   sim/scenario/scenario-internal.h \
   sim/scenario/scenario-measured.c \
   sim/scenario/scenario-model.c \

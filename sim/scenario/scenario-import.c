@@ -1,4 +1,4 @@
-/* scenario-import.c: accelerate's YAML and Hugging Face's TrainingArguments beside a scenario.
+/* scenario-import.c: accelerate's YAML beside a scenario, and what it shares with TrainingArguments.
  * SPDX-License-Identifier: MIT
  *
  * What they say becomes settings of the scenario where it says nothing itself, at their place in
@@ -7,13 +7,12 @@
 
 #include <string.h>
 
-#include "sim/io/file.h"
-#include "sim/scenario/ds-config.h"
-#include "sim/scenario/scenario-internal.h"
+#include "sim/base/words.h"
+#include "sim/scenario/scenario-import.h"
 
 /* A scalar with the place of NODE. */
-static ZsNode *
-word_at (ZsReader *reader, const ZsNode *node, const char *text)
+ZsNode *
+zs_import_at (ZsReader *reader, const ZsNode *node, const char *text)
 {
   ZsNode *word = zs_document_flag (reader->document, node->file, text);
 
@@ -22,31 +21,90 @@ word_at (ZsReader *reader, const ZsNode *node, const char *text)
   return word;
 }
 
-static bool
-is_true (const ZsNode *node)
+/* The value under one of KEYS (NULL-terminated), or NULL where it is missing or null. */
+static ZsNode *
+get_any (const ZsNode *block, const char *const *keys)
 {
-  bool value = false;
+  for (; *keys != NULL; keys++) {
+    ZsNode *node = zs_node_get (block, *keys);
 
-  /* accelerate writes 'true' in quotes too */
-  return zs_node_bool (node, &value) ? value
-                                     : node != NULL && node->kind == ZS_NODE_SCALAR
-                                           && g_ascii_strcasecmp (node->text, "true") == 0;
+    if (node != NULL && !zs_node_is_null (node))
+      return node;
+  }
+  return NULL;
 }
 
-typedef struct {
-  const char *key, *path;
-} Copied;
+/* True or false; accelerate writes 'true' in quotes too.  *RET_VALUE stays if there is none. */
+bool
+zs_import_switch (ZsReader *reader, const ZsNode *block, const char *key, bool *ret_value)
+{
+  const ZsNode *node = zs_node_get (block, key);
 
-static bool
-copy_keys (ZsReader *reader, const ZsNode *from, const Copied *rows, size_t n_rows)
+  if (node == NULL || zs_node_is_null (node) || zs_node_bool (node, ret_value))
+    return true;
+  if (node->kind == ZS_NODE_SCALAR
+      && (g_ascii_strcasecmp (node->text, "true") == 0 || g_ascii_strcasecmp (node->text, "false") == 0)) {
+    *ret_value = g_ascii_tolower (node->text[0]) == 't';
+    return true;
+  }
+  return zs_node_fail (node, reader->errors, "'%s' must be true or false, not %s%s%.40s%s", key,
+                       zs_node_describe (node), node->kind == ZS_NODE_SCALAR ? " '" : "",
+                       node->kind == ZS_NODE_SCALAR ? node->text : "",
+                       node->kind == ZS_NODE_SCALAR ? "'" : "");
+}
+
+/* One of WORDS, in quotes or not (accelerate writes numbers in both ways), or their index. */
+bool
+zs_import_word (ZsReader *reader, const ZsNode *node, const char *key, const char *const *words, int *ret_word)
+{
+  for (int i = 0; node->kind == ZS_NODE_SCALAR && words[i] != NULL; i++)
+    if (strcmp (node->text, words[i]) == 0) {
+      *ret_word = i;
+      return true;
+    }
+
+  g_autofree char *list = zs_schema_word_list (words);
+  g_autofree char *hint =
+      node->kind == ZS_NODE_SCALAR ? zs_nearest_hint (node->text, words) : g_strdup ("");
+
+  return zs_node_fail (node, reader->errors, "'%s' must be %s, not %s%.40s%s%s", key, list,
+                       node->kind == ZS_NODE_SCALAR ? "'" : "",
+                       node->kind == ZS_NODE_SCALAR ? node->text : zs_node_describe (node),
+                       node->kind == ZS_NODE_SCALAR ? "'" : "", hint);
+}
+
+/* Keys of BLOCK that are none of KNOWN. */
+static void
+note_unknown (ZsReader *reader, const ZsNode *block, const char *what, const char *const *known)
+{
+  for (int i = 0; i < block->n_items; i++) {
+    const char *key = block->keys[i]->text;
+
+    if (!g_strv_contains (known, key)) {
+      g_autofree char *hint = zs_nearest_hint (key, known);
+
+      zs_notes_add (reader->notes, ZS_NOTE_IGNORED, "unknown-key", block->keys[i],
+                    "'%.60s' is no key of %s and changes nothing%s", key, what, hint);
+    }
+  }
+}
+
+bool
+zs_import_keys (ZsReader *reader, const ZsNode *from, const ZsImportKey *rows, size_t n_rows)
 {
   bool ok = true;
 
   for (size_t i = 0; i < n_rows; i++) {
     ZsNode *node = zs_node_get (from, rows[i].key);
+    bool truth;
 
-    if (node != NULL && !zs_node_is_null (node))
-      ok &= zs_reader_put_default (reader, rows[i].path, node);
+    if (node == NULL || zs_node_is_null (node))
+      continue;
+    /* 'true' in quotes, as accelerate and shells write it */
+    if (node->quoted && (g_ascii_strcasecmp (node->text, "true") == 0 || g_ascii_strcasecmp (node->text, "false") == 0)
+        && zs_import_switch (reader, from, rows[i].key, &truth))
+      node = zs_import_at (reader, node, truth ? "true" : "false");
+    ok &= zs_reader_put_default (reader, rows[i].path, node);
   }
   return ok;
 }
@@ -56,7 +114,7 @@ copy_keys (ZsReader *reader, const ZsNode *from, const Copied *rows, size_t n_ro
 static bool
 import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_given)
 {
-  static const Copied rows[] = {
+  static const ZsImportKey rows[] = {
     { "zero_stage", "training.deepspeed.zero_optimization.stage" },
     { "gradient_accumulation_steps", "training.gradient_accumulation" },
     { "gradient_clipping", "training.deepspeed.gradient_clipping" },
@@ -82,8 +140,16 @@ import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_give
     "mixed_precision",
     NULL,
   };
+  static const char *const known[] = {
+    "deepspeed_config_file", "deepspeed_hostfile", "deepspeed_exclusion_filter", "deepspeed_inclusion_filter",
+    "deepspeed_multinode_launcher", "deepspeed_moe_layer_cls_names", "deepspeed_fields_to_mask",
+    "zero_stage", "gradient_accumulation_steps", "gradient_clipping", "zero3_save_16bit_model",
+    "offload_optimizer_device", "offload_param_device", "offload_optimizer_nvme_path",
+    "offload_param_nvme_path", "zero3_init_flag", "mixed_precision", NULL,
+  };
   const ZsNode *file = zs_node_get (block, "deepspeed_config_file");
 
+  note_unknown (reader, block, "accelerate's deepspeed_config", known);
   if (zs_node_is_null (file))
     file = NULL;
   if (file != NULL || file_given != NULL) {
@@ -103,58 +169,109 @@ import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_give
            || (zs_reader_put_default (reader, "training.deepspeed", (ZsNode *)file)
                && zs_reader_graft (reader));
   }
-  bool ok = copy_keys (reader, block, rows, G_N_ELEMENTS (rows));
+  bool ok = zs_import_keys (reader, block, rows, G_N_ELEMENTS (rows));
   const char *const automatic[] = { "train_batch_size", "train_micro_batch_size_per_gpu",
                                     "gradient_accumulation_steps" };
 
   for (size_t i = 0; i < G_N_ELEMENTS (automatic); i++) {
     g_autofree char *path = g_strconcat ("training.deepspeed.", automatic[i], NULL);
-    ZsNode *node = word_at (reader, block, "auto");
+    ZsNode *node = zs_import_at (reader, block, "auto");
 
     node->quoted = true;
     ok &= zs_reader_put_default (reader, path, node);
   }
   ok &= zs_reader_put_default (reader, "training.deepspeed.zero_allow_untested_optimizer",
-                               word_at (reader, block, "true"));
+                               zs_import_at (reader, block, "true"));
   return ok;
 }
 
-static bool
-import_fsdp (ZsReader *reader, const ZsNode *block)
+/* FSDP's ShardingStrategy, by name and by number (torch/distributed/fsdp/api.py), in the order of the
+ * numbers; Trainer writes the names small. */
+static const char *const STRATEGIES[] = { "FULL_SHARD",         "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                                          "HYBRID_SHARD_ZERO2", "1",             "2",        "3",
+                                          "4",                  "5",             NULL };
+
+bool
+zs_import_strategy (ZsReader *reader, const ZsNode *node, int strategy)
 {
-  static const Copied rows[] = {
+  bool gathered = strategy == ZS_IMPORT_SHARD_GRAD_OP || strategy == ZS_IMPORT_HYBRID_SHARD_ZERO2;
+  bool hybrid = strategy == ZS_IMPORT_HYBRID_SHARD || strategy == ZS_IMPORT_HYBRID_SHARD_ZERO2;
+
+  if (strategy == ZS_IMPORT_NO_SHARD)
+    return zs_reader_put (reader, "training.framework", zs_import_at (reader, node, "ddp"));
+  return zs_reader_put_default (reader, "training.fsdp.reshard_after_forward",
+                                zs_import_at (reader, node, gathered ? "false" : "true"))
+         & zs_reader_put_default (reader, "training.fsdp.hybrid",
+                                  zs_import_at (reader, node, hybrid ? "true" : "false"));
+}
+
+/* fsdp_config of accelerate (FLAT: in the file itself, as its first versions wrote it) or of Trainer,
+ * which reads the keys without "fsdp_" too (training_args.py). */
+bool
+zs_import_fsdp (ZsReader *reader, const ZsNode *block, const ZsNode *place, bool flat)
+{
+  static const ZsImportKey rows[] = {
     { "fsdp_offload_params", "training.fsdp.cpu_offload" },
     { "fsdp_backward_prefetch", "training.fsdp.backward_prefetch" },
+    { "backward_prefetch", "training.fsdp.backward_prefetch" },
     { "fsdp_limit_all_gathers", "training.fsdp.limit_all_gathers" },
+    { "limit_all_gathers", "training.fsdp.limit_all_gathers" },
+    { "fsdp_use_orig_params", "training.fsdp.use_orig_params" },
+    { "use_orig_params", "training.fsdp.use_orig_params" },
   };
-  int64_t version = 1;
-  const ZsNode *strategy = zs_node_get (block, "fsdp_sharding_strategy");
-  const ZsNode *reshard = zs_node_get (block, "fsdp_reshard_after_forward");
-  const ZsNode *checkpointing = zs_node_get (block, "fsdp_activation_checkpointing");
-  bool ok = copy_keys (reader, block, rows, G_N_ELEMENTS (rows)), truth;
+  static const char *const known[] = {
+    "fsdp_activation_checkpointing", "activation_checkpointing", "fsdp_auto_wrap_policy", "auto_wrap_policy",
+    "fsdp_backward_prefetch", "backward_prefetch", "fsdp_backward_prefetch_policy",
+    "fsdp_cpu_ram_efficient_loading", "cpu_ram_efficient_loading", "fsdp_forward_prefetch",
+    "forward_prefetch", "fsdp_limit_all_gathers", "limit_all_gathers", "fsdp_min_num_params",
+    "min_num_params", "fsdp_offload_params", "fsdp_reshard_after_forward", "reshard_after_forward",
+    "fsdp_sharding_strategy", "fsdp_state_dict_type", "state_dict_type", "fsdp_sync_module_states",
+    "sync_module_states", "fsdp_transformer_layer_cls_to_wrap", "transformer_layer_cls_to_wrap",
+    "fsdp_use_orig_params", "use_orig_params", "fsdp_version", "version", "xla", "xla_fsdp_v2",
+    "xla_fsdp_settings", "xla_fsdp_grad_ckpt", NULL,
+  };
+  static const char *const versions[] = { "1", "2", NULL };
+  static const char *const version_keys[] = { "fsdp_version", "version", NULL };
+  static const char *const reshard_keys[] = { "fsdp_reshard_after_forward", "reshard_after_forward", NULL };
+  int version = 0, strategy;
+  const ZsNode *version_node = get_any (block, version_keys);
+  const ZsNode *strategy_node = get_any (block, (const char *const[]){ "fsdp_sharding_strategy", NULL });
+  ZsNode *reshard = get_any (block, reshard_keys);
+  bool ok = true, checkpointed = false, truth;
 
-  zs_node_int (zs_node_get (block, "fsdp_version"), &version);
+  if (block->kind != ZS_NODE_MAPPING)
+    return zs_node_fail (block, reader->errors, "'fsdp_config' must be a mapping (key: value), not %s",
+                         zs_node_describe (block));
+  if (!flat)
+    note_unknown (reader, block, "fsdp_config", known);
+  if (version_node != NULL)
+    ok &= zs_import_word (reader, version_node, "fsdp_version", versions, &version);
+  ok &= zs_import_keys (reader, block, rows, G_N_ELEMENTS (rows));
   ok &= zs_reader_put_default (reader, "training.framework",
-                               word_at (reader, block, version == 2 ? "fsdp2" : "fsdp"));
-  if (zs_node_bool (reshard, &truth))
-    ok &= zs_reader_put_default (reader, "training.fsdp.reshard_after_forward", (ZsNode *)reshard);
-  else if (reshard != NULL && strategy == NULL)
-    strategy = reshard; /* version 1 wrote the strategy there */
-  if (strategy != NULL && strategy->kind == ZS_NODE_SCALAR) {
-    const char *text = strategy->text;
-    bool grad_op = strcmp (text, "2") == 0 || strstr (text, "SHARD_GRAD_OP") != NULL;
-    bool hybrid = strcmp (text, "4") == 0 || strstr (text, "HYBRID") != NULL;
-
-    if (strcmp (text, "3") == 0 || strcmp (text, "NO_SHARD") == 0)
-      return zs_reader_put (reader, "training.framework", word_at (reader, strategy, "ddp")) && ok;
+                               zs_import_at (reader, version_node != NULL ? version_node : place,
+                                        version == 1 ? "fsdp2" : "fsdp"));
+  if (reshard != NULL
+      && (zs_node_bool (reshard, &truth)
+          || (reshard->kind == ZS_NODE_SCALAR
+              && (g_ascii_strcasecmp (reshard->text, "true") == 0
+                  || g_ascii_strcasecmp (reshard->text, "false") == 0))))
     ok &= zs_reader_put_default (reader, "training.fsdp.reshard_after_forward",
-                                 word_at (reader, strategy, grad_op ? "false" : "true"));
-    ok &= zs_reader_put_default (reader, "training.fsdp.hybrid",
-                                 word_at (reader, strategy, hybrid ? "true" : "false"));
+                                 zs_import_at (reader, reshard, g_ascii_tolower (reshard->text[0]) == 't' ? "true" : "false"));
+  else if (reshard != NULL && strategy_node == NULL)
+    strategy_node = reshard; /* version 1 wrote the strategy there */
+  if (strategy_node != NULL)
+    ok &= zs_import_word (reader, strategy_node,
+                     strategy_node == reshard ? "fsdp_reshard_after_forward" : "fsdp_sharding_strategy", STRATEGIES,
+                     &strategy)
+          && zs_import_strategy (reader, strategy_node, strategy % ZS_IMPORT_N_STRATEGIES);
+  for (int i = 0; i < 2; i++) {
+    const char *key = &"fsdp_activation_checkpointing"[i == 0 ? 0 : strlen ("fsdp_")];
+
+    ok &= zs_import_switch (reader, block, key, &checkpointed);
+    if (checkpointed && zs_node_get (block, key) != NULL)
+      ok &= zs_reader_put_default (reader, "training.checkpointing",
+                                   zs_import_at (reader, zs_node_get (block, key), "full"));
   }
-  if (is_true (checkpointing))
-    ok &= zs_reader_put_default (reader, "training.checkpointing",
-                                 word_at (reader, checkpointing, "full"));
   return ok;
 }
 
@@ -185,25 +302,39 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
                          "this is no accelerate file: it has no 'distributed_type'");
   reader->launched = true;
   if (strcmp (type->text, "DEEPSPEED") == 0) {
-    ok &= zs_reader_put_default (reader, "training.framework", word_at (reader, type, "deepspeed"));
+    ok &= zs_reader_put_default (reader, "training.framework", zs_import_at (reader, type, "deepspeed"));
     if (deepspeed != NULL && deepspeed->kind == ZS_NODE_MAPPING)
       ok &= import_deepspeed (reader, deepspeed, given);
   } else if (strcmp (type->text, "FSDP") == 0) {
-    ok &= import_fsdp (reader, fsdp != NULL ? fsdp : root);
+    ok &= zs_import_fsdp (reader, fsdp != NULL ? fsdp : root, type, fsdp == NULL);
   } else if (strcmp (type->text, "MULTI_GPU") == 0) {
-    ok &= zs_reader_put_default (reader, "training.framework", word_at (reader, type, "ddp"));
+    ok &= zs_reader_put_default (reader, "training.framework", zs_import_at (reader, type, "ddp"));
   } else if (strcmp (type->text, "NO") != 0) {
+    static const char *const types[] = { "DEEPSPEED", "FSDP", "MULTI_GPU", "NO", NULL };
+    g_autofree char *hint = zs_nearest_hint (type->text, types);
+
     ok = zs_node_fail (
         type, reader->errors,
-        "distributed_type %.40s is not simulated; DEEPSPEED, FSDP, MULTI_GPU and NO are",
-        type->text);
+        "distributed_type %.40s is not simulated; DEEPSPEED, FSDP, MULTI_GPU and NO are%s",
+        type->text, hint);
   }
-  if (precision != NULL && precision->kind == ZS_NODE_SCALAR
-      && (strcmp (precision->text, "bf16") == 0 || strcmp (precision->text, "fp16") == 0))
-    ok &= zs_reader_put_default (reader, "training.dtype", (ZsNode *)precision);
-  else if (precision != NULL && precision->kind == ZS_NODE_SCALAR
-           && strcmp (precision->text, "no") == 0)
-    ok &= zs_reader_put_default (reader, "training.dtype", word_at (reader, precision, "fp32"));
+  if (precision != NULL && !zs_node_is_null (precision)) {
+    static const char *const precisions[] = { "no", "fp16", "bf16", "fp8", NULL };
+    static const char *const dtypes[] = { "fp32", "fp16", "bf16", "bf16" };
+    int word = 0;
+    bool off;
+
+    /* YAML's no without quotes is false to PyYAML, and str (False) is no word of accelerate's; taken all the same */
+    if (zs_node_bool (precision, &off) && !off)
+      ok &= zs_reader_put_default (reader, "training.dtype", zs_import_at (reader, precision, "fp32"));
+    else if (!zs_import_word (reader, precision, "mixed_precision", precisions, &word))
+      ok = false;
+    else
+      ok &= zs_reader_put_default (reader, "training.dtype", zs_import_at (reader, precision, dtypes[word]));
+    if (ok && word == 3)
+      zs_notes_add (reader->notes, ZS_NOTE_RISKY, "precision", precision,
+                    "fp8 is not simulated: products and activations are those of bf16");
+  }
 
   int64_t n = 0, nodes = 1;
 
@@ -220,95 +351,7 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
     g_autofree char *per_node = g_strdup_printf ("%" G_GINT64_FORMAT, n / nodes);
 
     ok &= zs_reader_put_default (reader, "cluster.gpus_per_node",
-                                 word_at (reader, processes, per_node));
-  }
-  return ok;
-}
-
-bool
-zs_reader_import_training_args (ZsReader *reader, const char *path)
-{
-  static const Copied rows[] = {
-    { "per_device_train_batch_size", "training.micro_batch" },
-    { "gradient_accumulation_steps", "training.gradient_accumulation" },
-    { "max_grad_norm", "training.gradient_clipping" },
-    { "max_seq_length", "training.sequence_length" },
-    { "model_max_length", "training.sequence_length" },
-    { "max_length", "training.sequence_length" },
-    { "cutoff_len", "training.sequence_length" },
-    { "block_size", "training.sequence_length" },
-    { "model_name_or_path", "model" },
-    { "attn_implementation", "training.attention" },
-    { "tf32", "training.tf32" },
-  };
-  GError *error = NULL;
-  ZsDocument *document = zs_document_load (path, &error);
-
-  if (document == NULL) {
-    zs_errors_take (reader->errors, error);
-    return false;
-  }
-  zs_document_take (reader->document, document);
-
-  const ZsNode *root = zs_document_root (document);
-
-  if (root->kind != ZS_NODE_MAPPING)
-    return zs_node_fail (root, reader->errors, "TrainingArguments must be an object, not %s",
-                         zs_node_describe (root));
-  bool ok = copy_keys (reader, root, rows, G_N_ELEMENTS (rows));
-  ZsNode *checkpointing = zs_node_get (root, "gradient_checkpointing");
-  ZsNode *reentrant =
-      zs_node_get (zs_node_get (root, "gradient_checkpointing_kwargs"), "use_reentrant");
-  ZsNode *bf16 = zs_node_get (root, "bf16"), *fp16 = zs_node_get (root, "fp16");
-  ZsNode *optimizer = zs_node_get (root, "optim"), *deepspeed = zs_node_get (root, "deepspeed");
-  ZsNode *fsdp = zs_node_get (root, "fsdp");
-
-  if (checkpointing != NULL)
-    ok &= zs_reader_put_default (
-        reader, "training.checkpointing",
-        word_at (reader, checkpointing, is_true (checkpointing) ? "full" : "none"));
-  if (reentrant != NULL)
-    ok &= zs_reader_put_default (reader, "training.reentrant", reentrant);
-  if (is_true (bf16) || is_true (fp16))
-    ok &= zs_reader_put_default (
-        reader, "training.dtype",
-        word_at (reader, is_true (bf16) ? bf16 : fp16, is_true (bf16) ? "bf16" : "fp16"));
-  if (optimizer != NULL && optimizer->kind == ZS_NODE_SCALAR) {
-    static const struct {
-      const char *optim, *key, *value;
-    } optims[] = {
-      { "adamw_torch", "training.optimizer.implementation", "foreach" },
-      { "adamw_torch_fused", "training.optimizer.implementation", "fused" },
-      { "adafactor", "training.optimizer.name", "adafactor" },
-      { "sgd", "training.optimizer.name", "sgd" },
-      { "adamw_bnb_8bit", "training.optimizer.name", "adamw_8bit" },
-      { "adamw_8bit", "training.optimizer.name", "adamw_8bit" },
-      { "paged_adamw_8bit", "training.optimizer.name", "paged_adamw_8bit" },
-      { "paged_adamw_32bit", "training.optimizer.name", "paged_adamw_32bit" },
-      { "paged_adamw", "training.optimizer.name", "paged_adamw_32bit" },
-    };
-    gsize i = 0;
-
-    while (i < G_N_ELEMENTS (optims) && strcmp (optims[i].optim, optimizer->text) != 0)
-      i++;
-    if (i < G_N_ELEMENTS (optims))
-      ok &= zs_reader_put_default (reader, optims[i].key, word_at (reader, optimizer, optims[i].value));
-    else
-      zs_notes_add (reader->notes, ZS_NOTE_RISKY, "optimizer", optimizer,
-                    "optim %s is simulated as adamw_torch, which holds 8 bytes a parameter",
-                    optimizer->text);
-  }
-  if (deepspeed != NULL && !zs_node_is_null (deepspeed))
-    ok &=
-        zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader);
-  if (fsdp != NULL && fsdp->kind == ZS_NODE_SCALAR && strstr (fsdp->text, "shard") != NULL) {
-    ok &= zs_reader_put_default (reader, "training.framework", word_at (reader, fsdp, "fsdp"));
-    ok &= zs_reader_put_default (
-        reader, "training.fsdp.reshard_after_forward",
-        word_at (reader, fsdp, strstr (fsdp->text, "grad_op") ? "false" : "true"));
-    ok &= zs_reader_put_default (
-        reader, "training.fsdp.cpu_offload",
-        word_at (reader, fsdp, strstr (fsdp->text, "offload") ? "true" : "false"));
+                                 zs_import_at (reader, processes, per_node));
   }
   return ok;
 }

@@ -28,6 +28,48 @@ cat >args.json <<END
 {"output_dir": "out", "per_device_train_batch_size": 2, "gradient_accumulation_steps": 8, "bf16": true,
  "gradient_checkpointing": true, "deepspeed": "ds.json", "optim": "adamw_torch"}
 END
+# a key of TrainingArguments or of fsdp_config a line, with what is said of it: KIND|STATUS|PATTERN|TEXT
+cat >keys <<'END'
+args|0|FSDP2,.*checkpointing|"fsdp": "full_shard auto_wrap", "fsdp_config": {"fsdp_version": 2, "activation_checkpointing": true}
+args|0|, FSDP,|"fsdp": ["full_shard", "auto_wrap"]
+args|0|, DDP,|"fsdp": "no_shard"
+args|0|FSDP with CPU offload|"fsdp": "full_shard offload", "fsdp_config": {"use_orig_params": "false"}
+args|0|did you mean 'backward_prefetch'|"fsdp": "full_shard", "fsdp_config": {"backward_prefetc": "x"}
+args|1|1:[0-9]+: 'fsdp' must be .*did you mean 'full_shard'|"fsdp": "full_shrd"
+args|1|add full_shard|"fsdp": "offload"
+args|1|none.json|"fsdp": "full_shard", "fsdp_config": "none.json"
+args|1|not a number|"fsdp": "full_shard", "fsdp_config": 7
+args|1|deactivate one|"fsdp": "full_shard", "deepspeed": "ds.json"
+args|1|At most one of fp16 and bf16|"bf16": true, "fp16": true
+args|1|'bf16' must be true or false|"bf16": "maybe"
+args|1|'gradient_checkpointing' must be true or false|"gradient_checkpointing": 3
+args|1|'optim' must be a word|"optim": [1]
+args|1|'bucket_cap_mb' must be|"ddp_bucket_cap_mb": "x"
+args|1|'empty_cache_steps' must be|"torch_empty_cache_steps": -4
+args|0|did you mean 'per_device_train_batch_size'|"per_device_train_batch_siz": 4
+args|0|DDP, LoRA r=8,|"finetuning_type": "lora", "lora_target": "q_proj, v_proj"
+args|0|DDP, LoRA r=32,|"use_peft": true, "lora_r": 32, "load_in_4bit": true
+args|0|DDP, [0-9]|"finetuning_type": "full", "lora_rank": 8
+args|1|did you mean 'v_proj'|"finetuning_type": "lora", "lora_target": "q_proj,vproj"
+args|1|'finetuning_type' must be lora or full|"finetuning_type": "freeze"
+fsdp|0|, FSDP,|fsdp_sharding_strategy: 5
+fsdp|0|FSDP with CPU offload|fsdp_offload_params: 'True'
+fsdp|1|did you mean 'FULL_SHARD'|fsdp_sharding_strategy: FULL_SHRD
+fsdp|1|'fsdp_version' must be 1 or 2|fsdp_version: two
+fsdp|1|must be true or false|fsdp_activation_checkpointing: maybe
+fsdp|0|did you mean 'fsdp_backward_prefetch'|fsdp_bakward_prefetch: NO_PREFETCH
+END
+n_keys=0
+while IFS='|' read -r kind status pattern text; do
+  n_keys=$((n_keys + 1))
+  case $kind in
+    args) file=key$n_keys.json; echo "{\"output_dir\": \"out\", $text}" >$file ;;
+    *) file=key$n_keys.yaml
+       printf 'distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config: {%s}\n' "$text" >$file ;;
+  esac
+  echo "$status|$pattern|run $file --model llama-3.2-1b --gpus 4xH100 --seq 256"
+done <keys >key-rows
+printf 'distributed_type: MULTI_GPU\nmixed_precision: bf61\n' >precision.yaml
 ln -s target link
 cat >table <<'END'
 0|unsloth/Llama-3.2-1B-Instruct.* is|run ds.json --model unsloth/Llama-3.2-1B-Instruct --gpus 2xH100
@@ -47,6 +89,7 @@ cat >table <<'END'
 0|Choose stage=|compare accelerate.yaml --model llama-3.2-1b --gpus 8xH100 --vary stage=2,3
 0|fits as it is|advise fsdp.yaml --model llama-3.2-1b --gpus 4xH100
 0|llama-7b, ZeRO-3, 2 x|run zero3
+1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
 0|ZeRO-2|compare zero3 zero2
 1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100
 1|ds.json:1:1: no GPU is named|run ds.json --model llama-7b
@@ -73,6 +116,7 @@ cat >table <<'END'
 1|standard output: |list gpus >/dev/full
 1|/dev/full: |run zero3 --trace /dev/full
 END
+cat key-rows >>table
 echo "1..$(($(wc -l <table) + 2))"
 n=0
 while IFS='|' read -r status pattern command; do
