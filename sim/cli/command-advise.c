@@ -44,6 +44,7 @@ parse_limit (const char *text, ZsAdviseOptions *options, GError **error)
 {
   const char *equals = strchr (text, '=');
   g_autofree char *name = equals != NULL ? g_strndup (text, (gsize) (equals - text)) : g_strdup (text);
+  int64_t *value;
   bool ok;
 
   if (equals == NULL) {
@@ -52,13 +53,17 @@ parse_limit (const char *text, ZsAdviseOptions *options, GError **error)
     return false;
   }
   if (strcmp (name, "host_memory") == 0)
-    ok = zs_bytes_parse (equals + 1, &options->host_memory_limit, error);
+    ok = zs_bytes_parse (equals + 1, value = &options->host_memory_limit, error);
   else if (strcmp (name, "gpu_memory") == 0)
-    ok = zs_bytes_parse (equals + 1, &options->gpu_memory_limit, error);
+    ok = zs_bytes_parse (equals + 1, value = &options->gpu_memory_limit, error);
   else if (strcmp (name, "step_time") == 0)
-    ok = zs_time_parse (equals + 1, &options->step_time_limit, error);
+    ok = zs_time_parse (equals + 1, value = &options->step_time_limit, error);
   else
     return unknown ("limit", name, LIMITS, error);
+  if (ok && *value == 0) {
+    g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "--limit %s: nothing is below 0; leave it out for no limit", text);
+    return false;
+  }
   if (!ok)
     g_prefix_error (error, "--limit %s: ", text);
   return ok;

@@ -131,6 +131,36 @@ hint_for (const GError *problem, const GOptionEntry *entries)
   return zs_nearest_hint (dashes, (const char *const *) words->pdata);
 }
 
+/* what a number is until it is given */
+#define UNSET G_MININT
+
+/* The numbers that were given; those that were not become what they are left out. */
+static bool
+take_numbers (ZsOptions *options, GError **error)
+{
+  gint64 jobs = options->jobs;
+  const struct {
+    const char *name;
+    gint64     *value;
+    int         least, missing;
+  } rows[] = {
+    { "rank", &options->rank, 0, -1 },
+    { "jobs", &jobs, 1, 0 },
+    { "world", &options->world, 1, 0 },
+  };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (*rows[i].value == UNSET) {
+      *rows[i].value = rows[i].missing;
+    } else if (*rows[i].value < rows[i].least) {
+      g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "--%s must be at least %d, not %" G_GINT64_FORMAT, rows[i].name,
+                   rows[i].least, *rows[i].value);
+      return false;
+    }
+  options->jobs = (int) jobs;
+  return true;
+}
+
 static const char *const COLORS[] = { "auto", "always", "never", NULL };
 
 bool
@@ -142,7 +172,7 @@ zs_options_parse (ZsOptions *options, unsigned int groups, const char *arguments
   g_autoptr (GError) problem = NULL;
   int n_entries = 0;
 
-  *options = (ZsOptions) { .rank = -1 };
+  *options = (ZsOptions) { .rank = UNSET, .jobs = UNSET, .world = UNSET };
   for (size_t i = 0; i < G_N_ELEMENTS (OPTIONS); i++)
     if ((OPTIONS[i].groups & groups) != 0)
       entries[n_entries++] = (GOptionEntry) {
@@ -161,6 +191,8 @@ zs_options_parse (ZsOptions *options, unsigned int groups, const char *arguments
     g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "%s%s", problem->message, hint);
     return false;
   }
+  if (!take_numbers (options, error))
+    return false;
   if (options->color != NULL && !g_strv_contains (COLORS, options->color)) {
     g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "--color must be auto, always or never, not '%s'",
                  options->color);

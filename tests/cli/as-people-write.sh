@@ -97,6 +97,10 @@ cat >table <<'END'
 2|one argument too many|run ds.json ds.json
 2|zerosim run ds.json|ds.json
 2|did you mean '--micro-batch'|run ds.json --microbatch 4
+2|--rank must be at least 0|run ds.json --rank -1
+2|--jobs must be at least 1|advise ds.json --jobs 0
+2|--world must be at least 1|check ds.json --world 0
+2|nothing is below 0|advise zero3 --limit step_time=0
 2|--color must be auto|run ds.json --color maybe
 0|zerosim [0-9]|version
 0|sequence 512|run ds.json --model llama-3.2-1b --gpus 2xH100 --set seq_len=512
