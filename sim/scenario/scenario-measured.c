@@ -1,6 +1,7 @@
 /* scenario-measured.c: the block `measured`, for `validate`.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include "sim/base/words.h"
 #include "sim/network/nccl.h"
 #include "sim/scenario/scenario-internal.h"
 
@@ -81,6 +82,19 @@ read_phases (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
 /* ---- of the machine alone ---- */
 
 static bool
+unknown_collective (const ZsNode *op, ZsErrors *errors)
+{
+  const char *words[ZS_N_COLLECTIVES + 1] = { NULL };
+
+  for (int i = 0; i < ZS_N_COLLECTIVES; i++)
+    words[i] = zs_collective_name ((ZsCollectiveKind)i);
+
+  g_autofree char *list = zs_schema_word_list (words), *hint = zs_nearest_hint (op->text, words);
+
+  return zs_node_fail (op, errors, "unknown collective '%.40s'%s (there are %s)", op->text, hint, list);
+}
+
+static bool
 read_collectives (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
 {
   typedef struct {
@@ -92,7 +106,7 @@ read_collectives (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
   static const ZsField fields[] = {
     { ZS_FIELD ("op", STRING, Values, op), .required = true },
     { ZS_FIELD ("bytes", BYTES, Values, row.bytes), .min = 1, .required = true },
-    { ZS_FIELD ("time", TIME, Values, row.time), .help = "alone" },
+    { ZS_FIELD ("time", TIME, Values, row.time), .min = 1, .help = "alone" },
     { ZS_FIELD ("beside", WORD, Values, beside), .words = besides },
     { ZS_FIELD ("m", INT, Values, row.m), .min = 1 },
     { ZS_FIELD ("n", INT, Values, row.n), .min = 1 },
@@ -115,7 +129,11 @@ read_collectives (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
 
     row->beside = (ZsBeside)values.beside;
     if (!zs_collective_from_name (values.op, &row->kind))
-      ok = zs_node_fail (item, errors, "unknown collective '%s'", values.op);
+      ok = unknown_collective (zs_node_get (item, "op"), errors);
+    else if (row->time < 0 && row->slowdown < 0 && row->beside_slowdown < 0)
+      ok = zs_node_fail (item, errors, "nothing is measured of this collective: time, slowdown or beside_slowdown");
+    else if (row->beside == ZS_BESIDE_NOTHING && (row->slowdown >= 0 || row->beside_slowdown >= 0))
+      ok = zs_node_fail (item, errors, "a slowdown needs `beside`: what slows the collective");
     else if (row->beside >= ZS_BESIDE_MATMUL && row->beside != ZS_BESIDE_ELEMENTWISE
              && (row->m == 0 || row->n == 0 || row->k == 0))
       ok = zs_node_fail (item, errors, "'%s' beside a collective needs m, n and k", besides[row->beside]);
@@ -130,8 +148,10 @@ read_collectives (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
 
 /* `gpus: [0, 2]`: bits. */
 static bool
-read_gpus (const ZsNode *list, uint64_t *ret_gpus, ZsErrors *errors)
+read_gpus (const ZsNode *list, int n_gpus, uint64_t *ret_gpus, ZsErrors *errors)
 {
+  if (list != NULL && list->n_items == 0)
+    return zs_node_fail (list, errors, "'gpus' is empty: which ones copy at once?");
   static const ZsField field = { .key = "gpus", .type = ZS_FIELD_INT, .max = 63 };
 
   for (int i = 0; list != NULL && i < list->n_items; i++) {
@@ -139,13 +159,17 @@ read_gpus (const ZsNode *list, uint64_t *ret_gpus, ZsErrors *errors)
 
     if (!zs_schema_read_field (list->items[i], &field, &gpu, errors))
       return false;
+    if (gpu >= n_gpus)
+      return zs_node_fail (list->items[i], errors, "there is no GPU %d: the node has %d, from 0", (int)gpu, n_gpus);
+    if ((*ret_gpus >> gpu & 1) != 0)
+      return zs_node_fail (list->items[i], errors, "GPU %d is named twice", (int)gpu);
     *ret_gpus |= UINT64_C (1) << gpu;
   }
   return true;
 }
 
 static bool
-read_copies (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
+read_copies (const ZsNode *list, int n_gpus, ZsMeasured *measured, ZsErrors *errors)
 {
   typedef struct {
     ZsMeasuredCopy row;
@@ -156,7 +180,7 @@ read_copies (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
   static const ZsField fields[] = {
     { ZS_FIELD ("kind", WORD, Values, kind), .words = kinds, .required = true },
     { ZS_FIELD ("bytes", BYTES, Values, row.bytes), .min = 1, .required = true },
-    { ZS_FIELD ("time", TIME, Values, row.time), .required = true },
+    { ZS_FIELD ("time", TIME, Values, row.time), .min = 1, .required = true },
     { ZS_FIELD ("pinned", BOOL, Values, row.pinned) },
     { ZS_FIELD ("gpus", LIST, Values, gpus), .help = "which ones copy at once" },
   };
@@ -166,7 +190,7 @@ read_copies (const ZsNode *list, ZsMeasured *measured, ZsErrors *errors)
     Values values = { .row = { .pinned = true } };
 
     if (!zs_schema_read (list->items[i], "a copy", fields, G_N_ELEMENTS (fields), &values, NULL, errors)
-        || !read_gpus (values.gpus, &values.row.gpus, errors)) {
+        || !read_gpus (values.gpus, n_gpus, &values.row.gpus, errors)) {
       ok = false;
       continue;
     }
@@ -196,7 +220,7 @@ zs_reader_measured (ZsReader *reader)
       .help = "of nvidia-smi" },
     { ZS_FIELD ("host_pinned_per_rank", BYTES, Values, measured.host_pinned_bytes_per_rank) },
     { ZS_FIELD ("host_pinned", BYTES, Values, measured.host_pinned_bytes), .help = "of a node" },
-    { ZS_FIELD ("step_time", TIME, Values, measured.step_time) },
+    { ZS_FIELD ("step_time", TIME, Values, measured.step_time), .min = 1 },
     { ZS_FIELD ("tokens_per_second_per_gpu", NUMBER, Values, measured.tokens_per_second_per_gpu) },
     { ZS_FIELD ("samples_per_second", NUMBER, Values, measured.samples_per_second) },
     { ZS_FIELD ("outcome", WORD, Values, measured.outcome), .words = outcomes,
@@ -235,6 +259,6 @@ zs_reader_measured (ZsReader *reader)
   measured->copies = copies;
   ok &= read_oom (values.oom, measured, reader->errors);
   ok &= read_collectives (values.collectives, measured, reader->errors);
-  ok &= read_copies (values.copies, measured, reader->errors);
+  ok &= read_copies (values.copies, reader->scenario->cluster.gpus_per_node, measured, reader->errors);
   return read_phases (values.phases, measured, reader->errors) && ok;
 }

@@ -311,7 +311,7 @@ zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const 
       || zs_node_fail (reader.root, errors, "a machine must be a mapping (key: value), not %s",
                        zs_node_describe (reader.root));
 
-  ok = ok && zs_reader_apply_flags (&reader, &machine) && zs_reader_apply_sets (&reader, sets)
+  ok = ok && check_top (&reader) && zs_reader_apply_flags (&reader, &machine) && zs_reader_apply_sets (&reader, sets)
        && zs_reader_cluster (&reader) && zs_reader_measured (&reader);
   if (!ok || zs_errors_count (errors) > before) {
     zs_scenario_free (reader.scenario);

@@ -231,6 +231,11 @@ run_machine (Slot *slot, ZsCatalogue *catalogue)
     g_free (slot->c->name);
     slot->c->name = g_strdup (machine->name);
   }
+  if (machine->measured.collectives->len == 0 && machine->measured.copies->len == 0) {
+    slot->c->failure = g_strdup_printf ("%s: nothing is measured that a machine alone has: collectives or copies; "
+                                        "steps and memory need a model and a training", slot->c->path);
+    return;
+  }
   if (!compare_collectives (slot->comparisons, machine, &error)
       || !compare_copies (slot->comparisons, machine, &error))
     slot->c->failure = g_strdup_printf ("%s: %s", slot->c->path, error->message);

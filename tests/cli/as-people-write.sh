@@ -59,6 +59,28 @@ fsdp|1|'fsdp_version' must be 1 or 2|fsdp_version: two
 fsdp|1|must be true or false|fsdp_activation_checkpointing: maybe
 fsdp|0|did you mean 'fsdp_backward_prefetch'|fsdp_bakward_prefetch: NO_PREFETCH
 END
+# a row of a machine alone: STATUS|PATTERN|TEXT
+cat >machines <<'END'
+0|copy_time h2d 256 MiB|copies: [{kind: h2d, bytes: 256 MiB, gpus: [0, 1], time: 5 ms}]
+1|4:[0-9]+: there is no GPU 7: the node has 4|copies: [{kind: h2d, bytes: 256 MiB, gpus: [7], time: 5 ms}]
+1|GPU 0 is named twice|copies: [{kind: h2d, bytes: 256 MiB, gpus: [0, 0], time: 5 ms}]
+1|'gpus' is empty|copies: [{kind: h2d, bytes: 256 MiB, gpus: [], time: 5 ms}]
+1|'time' must be at least|copies: [{kind: h2d, bytes: 256 MiB, time: 0 ms}]
+1|nothing is measured|copies: []
+1|need a model|step_time: 3 s
+1|did you mean 'all_reduce'|collectives: [{op: all_reduc, bytes: 1 MiB, time: 1 ms}]
+1|nothing is measured of this collective|collectives: [{op: all_reduce, bytes: 1 MiB}]
+1|needs `beside`|collectives: [{op: all_reduce, bytes: 1 MiB, slowdown: 1.2}]
+1|'time' must be at least|collectives: [{op: all_reduce, bytes: 1 MiB, time: 0 ms}]
+1|unknown key 'modle'|copies: [{kind: h2d, bytes: 256 MiB, time: 5 ms}]#modle: llama-7b
+END
+n_machines=0
+while IFS='|' read -r status pattern text; do
+  n_machines=$((n_machines + 1))
+  { printf 'cluster: {gpu: h100-sxm5-80gb, gpus_per_node: 4, fabric: nvswitch}\nmeasured:\n  source: x\n'
+    echo "  $text" | tr '#' '\n'; } >machine$n_machines.yaml
+  echo "$status|$pattern|validate machine$n_machines.yaml"
+done <machines >machine-rows
 n_keys=0
 while IFS='|' read -r kind status pattern text; do
   n_keys=$((n_keys + 1))
@@ -120,7 +142,7 @@ cat >table <<'END'
 1|standard output: |list gpus >/dev/full
 1|/dev/full: |run zero3 --trace /dev/full
 END
-cat key-rows >>table
+cat key-rows machine-rows >>table
 echo "1..$(($(wc -l <table) + 2))"
 n=0
 while IFS='|' read -r status pattern command; do
