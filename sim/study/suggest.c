@@ -24,6 +24,7 @@ typedef struct {
   const char *reason;
   bool        run;              /* it could be: its settings do not contradict each other */
   ZsChange    change;
+  bool swaps_optimizer;   /* AdamW is run instead of the scenario's */
 } Try;
 
 typedef struct {
@@ -63,7 +64,7 @@ run_try (void *self, int64_t index)
   try->run = true;
   try->change = (ZsChange) {
     .change = describe_sets (try->sets),
-    .reason = g_strdup (try->reason),
+    .reason = g_strconcat (try->reason, try->swaps_optimizer ? " The optimizer becomes AdamW." : "", NULL),
     .outcome = result->outcome,
     .peak_allocated_bytes = result->peak_allocated_bytes,
     .peak_reserved_bytes = result->peak_reserved_bytes,
@@ -115,6 +116,9 @@ try_table (Study *study, ZsSuggestTable table, const ZsScenario *scenario, doubl
   for (size_t i = 0; i < n; i++) {
     Try try = { .sets = changes[i].sets, .reason = changes[i].reason };
 
+    /* the only one that is simulated under DeepSpeed */
+    try.swaps_optimizer = scenario->training.step.optimizer > ZS_OPTIMIZER_FOR_LOOP
+                          && strcmp (try.sets[0], "training.framework=deepspeed") == 0;
     if (changes[i].applies (scenario))
       g_array_append_val (tries, try);
   }

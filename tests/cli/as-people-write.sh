@@ -142,7 +142,14 @@ cat >table <<'END'
 1|standard output: |list gpus >/dev/full
 1|/dev/full: |run zero3 --trace /dev/full
 END
-cat key-rows machine-rows >>table
+cat >sgd.yaml <<'END'
+model: llama-2-7b
+cluster: {gpu: a100-sxm4-40gb, gpus_per_node: 2}
+training: {framework: ddp, sequence_length: 2048, optimizer: {name: sgd}}
+END
+# with suggestions
+echo '0|framework=deepspeed.*The optimizer becomes AdamW|explain sgd.yaml' >others
+cat key-rows machine-rows others >>table
 echo "1..$(($(wc -l <table) + 2))"
 n=0
 while IFS='|' read -r status pattern command; do
