@@ -222,6 +222,11 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
                           reader->errors))
     return false;
   zs_reader_record (reader, "training.fsdp.", fields, G_N_ELEMENTS (fields), given);
+  for (size_t i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (given[i] != NULL && fields[i].help != NULL
+        && g_str_has_prefix (fields[i].help, first ? "FSDP2" : "FSDP1"))
+      zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-key", given[i], "`fsdp.%s` has no effect with FSDP%d: it is of FSDP%d",
+                    fields[i].key, first ? 1 : 2, first ? 2 : 1);
   zs_reader_default (reader, "training.fsdp.reshard_after_forward", "FSDP", "true");
   if (training->gradient_accumulation > 1)
     zs_reader_default (reader, "training.fsdp.no_sync", first ? "transformers' Trainer" : "zerosim", "%s",

@@ -356,6 +356,24 @@ note_dead_sections (ZsReader *reader, ZsFramework framework, const ZsNode *const
                     FRAMEWORKS[framework]);
 }
 
+static void
+note_dead_keys (ZsReader *reader, const ZsStepShape *step, const ZsNode *const *given)
+{
+  const struct {
+    int key;
+    bool alive;
+    const char *without;
+  } keys[] = {
+    { REENTRANT, step->checkpoint_every > 0, "checkpointing" },
+    { DOUBLE_QUANT, step->load_in_4bit, "load_in_4bit" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (given[keys[i].key] != NULL && !keys[i].alive)
+      zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-key", given[keys[i].key], "`%s` has no effect without %s",
+                    FIELDS[keys[i].key].key, keys[i].without);
+}
+
 bool
 zs_reader_training (ZsReader *reader)
 {
@@ -474,6 +492,7 @@ zs_reader_training (ZsReader *reader)
   if (!ok)
     return false;
   note_dead_sections (reader, training->framework, given);
+  note_dead_keys (reader, step, given);
   zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT,
                      step->micro_batch);
   zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d",

@@ -139,6 +139,10 @@ cat >table <<'END'
 0|PyTorch 3.1.0 is newer than any known|run ds.json --model llama-3.2-1b --gpus 2xH100 --set torch_version=3.1
 0|2048 tokens are taken|run ds.json --model llama-3.2-1b --gpus 2xH100
 3|the run is too large|run ds.json --model llama-7b --gpus 2xH100 --accumulation 1000000
+0|no effect with FSDP2: it is of FSDP1|run fsdp2 --set training.fsdp.use_orig_params=false
+0|no effect with FSDP1: it is of FSDP2|run fsdp.yaml --model llama-3.2-1b --gpus 4xH100 --set training.fsdp.wrap_embedding=true
+0|no effect without checkpointing|run ds.json --model llama-3.2-1b --gpus 2xH100 --set training.reentrant=true
+0|no effect without load_in_4bit|run lora --set training.double_quant=true
 1|standard output: |list gpus >/dev/full
 1|/dev/full: |run zero3 --trace /dev/full
 END
