@@ -159,7 +159,9 @@ add_rank (uint64_t digest, const Rank *rank, ZsTime now)
   digest = zs_digest_add (digest, (uint64_t) rank->active << 32 | rank->busy);
   digest = zs_digest_add (digest, (uint64_t) rank->sms << 32 | (uint32_t) rank->memory_share);
   digest = zs_digest_add (digest, (uint64_t) rank->slowdown << 1 | rank->unsettled);
-  digest = zs_digest_add (digest, (uint64_t) rank->slowdown_beside << 32 | (uint32_t) rank->n_beside);
+  digest = zs_digest_add (digest, (uint64_t) rank->slowdown_beside);
+  for (int n = 0; n < N_HELD; n++)
+    digest = zs_digest_add (digest, (uint64_t) rank->n_beside[n]);
   digest = zs_digest_add (digest, rank->behind);
   for (int e = 0; e < 2; e++) {
     digest = zs_digest_add (digest, rank->engine_busy[e]);

@@ -195,7 +195,7 @@ zs_rank_step (Rank *rank, ZsTime limit, ZsTime kernel_limit)
     lane->work_done += rank->slowdowns[0].time[item->id];
     if (l != LANE_COMPUTE) {
       rank->active &= ~(1u << l);   /* it runs no more */
-      zs_rank_beside (rank, -1);
+      zs_rank_beside (rank, item->id, -1);
     }
     lane->time = when;
     lane->done++;

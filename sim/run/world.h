@@ -86,10 +86,12 @@ typedef struct {
   uint32_t mask, n;
 } OpTable;
 
+#define N_HELD 5           /* levels: at level n the compute stream does 1/2^n of its work */
+
 /* How much of the GPU collectives have taken: times of kernels then. */
 typedef struct {
   int32_t  sms, memory_share;
-  bool     held;           /* kernels of other streams have the rest: for the compute stream */
+  int32_t  held;           /* how much kernels of other streams hold up the compute stream's: a level */
   ZsTime  *time;           /* by kernel; 0: not computed yet */
 } Slowdown;
 
@@ -197,7 +199,7 @@ typedef struct {
   int32_t  sms, memory_share;      /* taken now */
   int32_t  moving[ZS_N_COMMUNICATORS];   /* memory share of each; they share the links, so the largest is that
                                             of all */
-  int32_t  n_beside;               /* kernels that run on other streams than compute */
+  int32_t  n_beside[N_HELD];       /* kernels that run on other streams than compute, by what they hold up */
   uint32_t behind;                 /* bits: lanes whose collective waits for the kernel that fills the GPU */
   bool     unsettled;      /* these changed, and kernels' times not yet */
   uint32_t engine_busy[2]; /* copy engines, by direction: lane + 1 */
@@ -317,7 +319,7 @@ void zs_rank_moves (Rank *rank, ZsCommunicator communicator, int32_t memory_shar
 void zs_rank_settle (Rank *rank);
 void zs_rank_add_kernels (Rank *rank);
 /* CHANGE kernels more run beside the compute stream. */
-void zs_rank_beside (Rank *rank, int32_t change);
+void zs_rank_beside (Rank *rank, uint32_t kernel, int32_t change);
 /* The kernel at the head of lane L, not the compute stream's, starts now. */
 void zs_rank_start_beside (Rank *rank, int l);
 bool zs_rank_is_idle (const Rank *rank);      /* the GPU has drained */
