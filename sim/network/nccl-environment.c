@@ -100,13 +100,23 @@ read_list (const char *const *environment, const char *name, const char *const *
         found = k;
     if (found < 0) {
       g_autofree char *hint = zs_nearest_hint (item, words);
+      g_autofree char *known = g_strjoinv (", ", (char **) words);
 
-      g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: unknown word '%s'%s", name, item, hint);
+      g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: unknown word '%s'%s; known are %s", name, item, hint, known);
       return false;
     }
     allowed[found] = !not;
   }
-  return true;
+  bool any = false;
+
+  for (int i = 0; i < n; i++)
+    any |= allowed[i];
+  if (!any || items[0] == NULL) {
+    g_autofree char *known = g_strjoinv (", ", (char **) words);
+
+    g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: '%s' leaves nothing of %s", name, text, known);
+  }
+  return any && items[0] != NULL;
 }
 
 bool
