@@ -138,7 +138,7 @@ zs_check_accelerate (ZsFindings *findings, const ZsNode *root, const ZsCheckOpti
         findings, is_deepspeed ? ZS_NOTE_ERROR : ZS_NOTE_INFO,
         is_deepspeed ? "zero-missing" : "not-deepspeed", type != NULL ? type : root, NULL,
         is_deepspeed ? "distributed_type is DEEPSPEED, but there is no deepspeed_config"
-                     : "this accelerate file does not use DeepSpeed: nothing to check");
+                     : "this accelerate file does not use DeepSpeed: only what a run would refuse is looked for");
     return;
   }
   options.ds.caller = ZS_DS_HUGGING_FACE;

@@ -25,7 +25,6 @@ static const struct {
   { "deepspeed_config", ZS_CHECK_ACCELERATE },
   { "distributed_type", ZS_CHECK_ACCELERATE },
   { "compute_environment", ZS_CHECK_ACCELERATE },
-  { "fsdp_config", ZS_CHECK_ACCELERATE },
   { "cluster", ZS_CHECK_SCENARIO },
   { "training", ZS_CHECK_SCENARIO },
   { "output_dir", ZS_CHECK_ARGUMENTS },
@@ -33,6 +32,7 @@ static const struct {
   { "num_train_epochs", ZS_CHECK_ARGUMENTS },
   { "learning_rate", ZS_CHECK_ARGUMENTS },
   { "model_name_or_path", ZS_CHECK_ARGUMENTS },
+  { "fsdp_config", ZS_CHECK_ACCELERATE },   /* after TrainingArguments, which may have it too */
 };
 
 static ZsCheckKind
@@ -118,6 +118,29 @@ zs_check_text (const char *file, const char *text, gsize length, ZsCheckKind kin
   return findings;
 }
 
+static bool
+is_said (const ZsFindings *findings, const GError *error)
+{
+  for (int i = 0; i < zs_findings_count (findings); i++)
+    if (strstr (error->message, zs_findings_get (findings, i)->text) != NULL)
+      return true;
+  return false;
+}
+
+/* What a run refuses of the file, where nothing was found yet. */
+static void
+add_refused (ZsFindings *findings, const char *path)
+{
+  g_autoptr (ZsErrors) errors = zs_errors_new ();
+  g_autofree char *prefix = g_strconcat (path, ":", NULL);
+
+  zs_scenario_check_import (path, errors);
+  for (int i = 0; i < MIN (zs_errors_count (errors), ZS_MAX_ERRORS); i++)
+    if (g_str_has_prefix (zs_errors_get (errors, i)->message, prefix) && !is_said (findings, zs_errors_get (errors, i)))
+      zs_findings_add_error (findings, "unknown-word", zs_errors_get (errors, i));
+  zs_findings_sort (findings);
+}
+
 ZsFindings *
 zs_check_file (const char *path, ZsCheckKind kind, const ZsCheckOptions *options)
 {
@@ -136,5 +159,10 @@ zs_check_file (const char *path, ZsCheckKind kind, const ZsCheckOptions *options
     zs_findings_add (findings, ZS_NOTE_ERROR, "file-not-found", &place, NULL, "%s", message);
     return findings;
   }
-  return zs_check_text (path, text, length, kind, options);
+  ZsFindings *findings = zs_check_text (path, text, length, kind, options);
+
+  kind = zs_findings_kind (findings);
+  if (kind == ZS_CHECK_ACCELERATE || kind == ZS_CHECK_ARGUMENTS)
+    add_refused (findings, path);
+  return findings;
 }

@@ -271,6 +271,27 @@ zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsErrors *errors)
   return document;
 }
 
+void
+zs_scenario_check_import (const char *path, ZsErrors *errors)
+{
+  g_autoptr (ZsCatalogue) catalogue = zs_catalogue_new (NULL);
+  g_autoptr (ZsErrors) unread = zs_errors_new ();
+  ZsForeign foreign;
+  ZsDocument *document = zs_reader_load (path, NULL, &foreign, unread);
+
+  if (document == NULL || foreign == ZS_FOREIGN_NONE) {
+    zs_document_free (document);
+    return;
+  }
+  ZsReader reader = new_reader (path, document, catalogue, errors);
+
+  if (foreign == ZS_FOREIGN_ACCELERATE)
+    zs_reader_import_accelerate (&reader, path);
+  else
+    zs_reader_import_training_args (&reader, path);
+  zs_scenario_free (reader.scenario);
+}
+
 ZsScenario *
 zs_scenario_load_cluster (const char *path, const ZsScenarioFlags *flags, const char *const *sets,
                           ZsCatalogue *catalogue, ZsErrors *errors)

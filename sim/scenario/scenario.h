@@ -148,6 +148,8 @@ ZsDocument *zs_scenario_tree (const char *path, ZsScenarioFlags *flags,
                               ZsErrors *errors) G_GNUC_WARN_UNUSED_RESULT;
 /* The same for a tree inside another file: changes ROOT, which belongs to DOCUMENT. */
 bool        zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors);
+/* What a run would refuse of a file of accelerate or TrainingArguments by itself; nothing for other files. */
+void        zs_scenario_check_import (const char *path, ZsErrors *errors);
 /* The machine alone: PATH holds a `cluster:` block, or is one (for `zerosim collective`); NULL: FLAGS and SETS say
  * all of it.  FLAGS may be NULL; only those of the machine count.  The result has no model and no training; name and
  * `measured` are read if they are there. */

@@ -308,7 +308,7 @@ accelerate_files_are_checked_at_their_places (void)
     { "distributed_type: DEEPSPEED\ndeepspeed_config:\n  ^zero_stge: 3\n", "unknown-key",
       "zero_stage", ZS_NOTE_IGNORED },
     { "distributed_type: ^DEEPSPEED\n", "zero-missing", "no deepspeed_config", ZS_NOTE_ERROR },
-    { "distributed_type: ^FSDP\nfsdp_config: {}\n", "not-deepspeed", "nothing to check",
+    { "distributed_type: ^FSDP\nfsdp_config: {}\n", "not-deepspeed", "a run would refuse",
       ZS_NOTE_INFO },
     { "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n"
       "  ^offload_optimizer_device: nvme\n",

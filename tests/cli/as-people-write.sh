@@ -92,6 +92,7 @@ while IFS='|' read -r kind status pattern text; do
   echo "$status|$pattern|run $file --model llama-3.2-1b --gpus 4xH100 --seq 256"
 done <keys >key-rows
 printf 'distributed_type: MULTI_GPU\nmixed_precision: bf61\n' >precision.yaml
+echo '{"output_dir": "out", "bf16": true, "fsdp": "full_shrd"}' >shrd.json
 ln -s target link
 cat >table <<'END'
 0|unsloth/Llama-3.2-1B-Instruct.* is|run ds.json --model unsloth/Llama-3.2-1B-Instruct --gpus 2xH100
@@ -113,6 +114,8 @@ cat >table <<'END'
 0|llama-7b, ZeRO-3, 2 x|run zero3
 1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
 0|ZeRO-2|compare zero3 zero2
+1|shrd.json:1:45: error: .*did you mean 'full_shard'|check shrd.json
+0||check args.json
 1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100
 1|ds.json:1:1: no GPU is named|run ds.json --model llama-7b
 2|SCENARIO is missing|run --model llama-7b
