@@ -349,7 +349,13 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
       return zs_node_fail (processes, reader->errors,
                            "'num_processes' must be a whole number, a multiple of num_machines");
     g_autofree char *per_node = g_strdup_printf ("%" G_GINT64_FORMAT, n / nodes);
+    const ZsNode *said = zs_reader_find (reader, "cluster.gpus_per_node");
+    int64_t gpus;
 
+    if (said != NULL && zs_node_int (said, &gpus) && gpus != n / nodes)
+      zs_notes_add (reader->notes, ZS_NOTE_RISKY, "processes", processes,
+                    "%" G_GINT64_FORMAT " processes would be started; %" G_GINT64_FORMAT
+                    " GPUs a node are simulated, as was asked for", n, gpus);
     ok &= zs_reader_put_default (reader, "cluster.gpus_per_node",
                                  zs_import_at (reader, processes, per_node));
   }

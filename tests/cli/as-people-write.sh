@@ -116,6 +116,7 @@ cat >table <<'END'
 0|ZeRO-2|compare zero3 zero2
 1|shrd.json:1:45: error: .*did you mean 'full_shard'|check shrd.json
 0||check args.json
+0|4 processes would be started; 8 GPUs a node|run fsdp.yaml --model llama-3.2-1b --gpus 8xH100
 1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100
 1|ds.json:1:1: no GPU is named|run ds.json --model llama-7b
 2|SCENARIO is missing|run --model llama-7b
