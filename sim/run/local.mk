@@ -17,6 +17,7 @@ libzerosim_core_la_SOURCES += \
   sim/run/result.c \
   sim/run/result.h \
   sim/run/run.c \
+  sim/run/one-chunk.c \
   sim/run/run.h \
   sim/run/shared.c \
   sim/run/state.c \

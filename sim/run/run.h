@@ -40,6 +40,9 @@ typedef struct {
   void     (*skip)   (void *self, int steps, int micro_steps);
 } ZsPlanSource;
 
+/* PLAN, which it takes, in one chunk. */
+ZsPlanSource zs_plan_source_whole (ZsPlan *plan);
+
 /* What is to be run. */
 typedef struct {
   void *self;

@@ -255,9 +255,8 @@ zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors)
 }
 
 ZsDocument *
-zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsErrors *errors)
+zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsCatalogue *catalogue, ZsErrors *errors)
 {
-  g_autoptr (ZsCatalogue) catalogue = zs_catalogue_new (NULL);
   const ZsCatalogueEntry *shipped = find_shipped (path, catalogue);
   ZsForeign foreign;
   ZsDocument *document

@@ -144,7 +144,7 @@ ZsScenario *zs_scenario_read (const ZsNode *root, const char *file, const ZsScen
 /* For many readings of one file: the tree of the scenario or ds_config at PATH, as zs_scenario_read () takes it.  A bare
  * ds_config has become a scenario, and one that the scenario names stands in its place.  A file of accelerate or
  * TrainingArguments gives an empty tree, and PATH, which must live as long, a place in FLAGS.  NULL and ERRORS. */
-ZsDocument *zs_scenario_tree (const char *path, ZsScenarioFlags *flags,
+ZsDocument *zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsCatalogue *catalogue,
                               ZsErrors *errors) G_GNUC_WARN_UNUSED_RESULT;
 /* The same for a tree inside another file: changes ROOT, which belongs to DOCUMENT. */
 bool        zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors);

@@ -37,7 +37,7 @@ zs_base_new (const char *path, const ZsScenarioFlags *flags, const char *const *
 {
   ZsBase *base = new_base (path, flags, sets, catalogue);
 
-  base->document = zs_scenario_tree (base->file, &base->flags, errors);
+  base->document = zs_scenario_tree (base->file, &base->flags, catalogue, errors);
   if (base->document == NULL) {
     zs_base_free (base);
     return NULL;

@@ -138,37 +138,10 @@ make_plan (const Script *script, int64_t rank)
 
 /* ---- running it ---- */
 
-typedef struct {
-  ZsPlan *plan;
-  bool    given;
-} Source;
-
-static const ZsPlan *
-next_chunk (void *self)
-{
-  Source *source = self;
-  bool given = source->given;
-
-  source->given = true;
-  return given ? NULL : source->plan;
-}
-
-static void
-free_source (void *self)
-{
-  Source *source = self;
-
-  zs_plan_free (source->plan);
-  g_free (source);
-}
-
 static ZsPlanSource
 open_source (void *self, int64_t rank)
 {
-  Source *source = g_new0 (Source, 1);
-
-  source->plan = make_plan (self, rank);
-  return (ZsPlanSource) { .self = source, .next = next_chunk, .free = free_source };
+  return zs_plan_source_whole (make_plan (self, rank));
 }
 
 static int64_t

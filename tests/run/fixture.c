@@ -130,43 +130,18 @@ fixture_init (Fixture *fixture, int64_t n_ranks, int64_t node_ranks)
 /* ---- plans ---- */
 
 typedef struct {
-  ZsPlan *plan;
-  bool    given;
-} Source;
-
-typedef struct {
   Script      script;
   const void *data;
 } Scripts;
-
-static const ZsPlan *
-next_chunk (void *self)
-{
-  Source *source = self;
-  bool given = source->given;
-
-  source->given = true;
-  return given ? NULL : source->plan;
-}
-
-static void
-free_source (void *self)
-{
-  Source *source = self;
-
-  zs_plan_free (source->plan);
-  g_free (source);
-}
 
 static ZsPlanSource
 open_source (void *self, int64_t rank)
 {
   const Scripts *scripts = self;
-  Source *source = g_new0 (Source, 1);
+  ZsPlan *plan = zs_plan_new ();
 
-  source->plan = zs_plan_new ();
-  scripts->script (source->plan, rank, scripts->data);
-  return (ZsPlanSource) { .self = source, .next = next_chunk, .free = free_source };
+  scripts->script (plan, rank, scripts->data);
+  return zs_plan_source_whole (plan);
 }
 
 ZsResult *
