@@ -164,6 +164,39 @@ import_adapters (ZsReader *reader, const ZsNode *root)
   return ok;
 }
 
+/* `optim`; OPTIMIZER may be NULL. */
+static bool
+import_optimizer (ZsReader *reader, const ZsNode *optimizer)
+{
+  static const struct {
+    const char *optim, *key, *value;
+  } optims[] = {
+    { "adamw_torch", "training.optimizer.implementation", "foreach" },
+    { "adamw_torch_fused", "training.optimizer.implementation", "fused" },
+    { "adafactor", "training.optimizer.name", "adafactor" },
+    { "sgd", "training.optimizer.name", "sgd" },
+    { "adamw_bnb_8bit", "training.optimizer.name", "adamw_8bit" },
+    { "adamw_8bit", "training.optimizer.name", "adamw_8bit" },
+    { "paged_adamw_8bit", "training.optimizer.name", "paged_adamw_8bit" },
+    { "paged_adamw_32bit", "training.optimizer.name", "paged_adamw_32bit" },
+    { "paged_adamw", "training.optimizer.name", "paged_adamw_32bit" },
+  };
+  gsize i = 0;
+
+  if (optimizer == NULL || zs_node_is_null (optimizer))
+    return true;
+  if (optimizer->kind != ZS_NODE_SCALAR)
+    return zs_node_fail (optimizer, reader->errors, "'optim' must be a word such as adamw_torch, not %s",
+                         zs_node_describe (optimizer));
+  while (i < G_N_ELEMENTS (optims) && strcmp (optims[i].optim, optimizer->text) != 0)
+    i++;
+  if (i < G_N_ELEMENTS (optims))
+    return zs_reader_put_default (reader, optims[i].key, zs_import_at (reader, optimizer, optims[i].value));
+  zs_notes_add (reader->notes, ZS_NOTE_RISKY, "optimizer", optimizer,
+                "optim %s is simulated as adamw_torch, which holds 8 bytes a parameter", optimizer->text);
+  return true;
+}
+
 bool
 zs_reader_import_training_args (ZsReader *reader, const char *path)
 {
@@ -205,7 +238,7 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   ZsNode *reentrant =
       zs_node_get (zs_node_get (root, "gradient_checkpointing_kwargs"), "use_reentrant");
   ZsNode *bf16 = zs_node_get (root, "bf16"), *fp16 = zs_node_get (root, "fp16");
-  ZsNode *optimizer = zs_node_get (root, "optim"), *deepspeed = zs_node_get (root, "deepspeed");
+  ZsNode *deepspeed = zs_node_get (root, "deepspeed");
   ZsNode *fsdp = zs_node_get (root, "fsdp");
 
   note_misspelt (reader, root, rows, G_N_ELEMENTS (rows));
@@ -222,34 +255,7 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   if (bf16_on || fp16_on)
     ok &= zs_reader_put_default (
         reader, "training.dtype", zs_import_at (reader, bf16_on ? bf16 : fp16, bf16_on ? "bf16" : "fp16"));
-  if (optimizer != NULL && optimizer->kind != ZS_NODE_SCALAR)
-    ok = zs_node_fail (optimizer, reader->errors, "'optim' must be a word such as adamw_torch, not %s",
-                       zs_node_describe (optimizer));
-  if (optimizer != NULL && optimizer->kind == ZS_NODE_SCALAR && !zs_node_is_null (optimizer)) {
-    static const struct {
-      const char *optim, *key, *value;
-    } optims[] = {
-      { "adamw_torch", "training.optimizer.implementation", "foreach" },
-      { "adamw_torch_fused", "training.optimizer.implementation", "fused" },
-      { "adafactor", "training.optimizer.name", "adafactor" },
-      { "sgd", "training.optimizer.name", "sgd" },
-      { "adamw_bnb_8bit", "training.optimizer.name", "adamw_8bit" },
-      { "adamw_8bit", "training.optimizer.name", "adamw_8bit" },
-      { "paged_adamw_8bit", "training.optimizer.name", "paged_adamw_8bit" },
-      { "paged_adamw_32bit", "training.optimizer.name", "paged_adamw_32bit" },
-      { "paged_adamw", "training.optimizer.name", "paged_adamw_32bit" },
-    };
-    gsize i = 0;
-
-    while (i < G_N_ELEMENTS (optims) && strcmp (optims[i].optim, optimizer->text) != 0)
-      i++;
-    if (i < G_N_ELEMENTS (optims))
-      ok &= zs_reader_put_default (reader, optims[i].key, zs_import_at (reader, optimizer, optims[i].value));
-    else
-      zs_notes_add (reader->notes, ZS_NOTE_RISKY, "optimizer", optimizer,
-                    "optim %s is simulated as adamw_torch, which holds 8 bytes a parameter",
-                    optimizer->text);
-  }
+  ok &= import_optimizer (reader, zs_node_get (root, "optim"));
   if (deepspeed != NULL && !zs_node_is_null (deepspeed))
     ok &=
         zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader);

@@ -34,19 +34,24 @@ get_any (const ZsNode *block, const char *const *keys)
   return NULL;
 }
 
-/* True or false; accelerate writes 'true' in quotes too.  *RET_VALUE stays if there is none. */
+/* NODE is true or false, in quotes perhaps, as accelerate and shells write it. */
+static bool
+read_truth (const ZsNode *node, bool *ret_value)
+{
+  ZsNode bare = *node;
+
+  bare.quoted = false;
+  return zs_node_bool (&bare, ret_value);
+}
+
+/* *RET_VALUE stays if there is none. */
 bool
 zs_import_switch (ZsReader *reader, const ZsNode *block, const char *key, bool *ret_value)
 {
   const ZsNode *node = zs_node_get (block, key);
 
-  if (node == NULL || zs_node_is_null (node) || zs_node_bool (node, ret_value))
+  if (node == NULL || zs_node_is_null (node) || read_truth (node, ret_value))
     return true;
-  if (node->kind == ZS_NODE_SCALAR
-      && (g_ascii_strcasecmp (node->text, "true") == 0 || g_ascii_strcasecmp (node->text, "false") == 0)) {
-    *ret_value = g_ascii_tolower (node->text[0]) == 't';
-    return true;
-  }
   return zs_node_fail (node, reader->errors, "'%s' must be true or false, not %s%s%.40s%s", key,
                        zs_node_describe (node), node->kind == ZS_NODE_SCALAR ? " '" : "",
                        node->kind == ZS_NODE_SCALAR ? node->text : "",
@@ -100,9 +105,7 @@ zs_import_keys (ZsReader *reader, const ZsNode *from, const ZsImportKey *rows, s
 
     if (node == NULL || zs_node_is_null (node))
       continue;
-    /* 'true' in quotes, as accelerate and shells write it */
-    if (node->quoted && (g_ascii_strcasecmp (node->text, "true") == 0 || g_ascii_strcasecmp (node->text, "false") == 0)
-        && zs_import_switch (reader, from, rows[i].key, &truth))
+    if (node->quoted && read_truth (node, &truth))
       node = zs_import_at (reader, node, truth ? "true" : "false");
     ok &= zs_reader_put_default (reader, rows[i].path, node);
   }
