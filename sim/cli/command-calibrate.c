@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "sim/calibrate/calibration.h"
 #include "sim/cli/command-list.h"
@@ -92,7 +93,7 @@ zs_command_calibrate (const ZsOptions *options, char **arguments)
     print_json (calibration);
   else if (options->output == NULL)
     printf ("%s", yaml);
-  else
+  else if (strcmp (options->output, "-") != 0)
     for (int f = 0; f < ZS_N_FACTORS; f++) {
       const ZsFitted *fitted = zs_calibration_get (calibration, (ZsFactor) f);
 

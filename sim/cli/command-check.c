@@ -129,6 +129,10 @@ zs_command_check (const ZsOptions *options, char **arguments)
   bool wrong = false;
 
   for (char **path = arguments; *path != NULL; path++) {
+    if (options->fix && strcmp (*path, "-") == 0) {
+      fprintf (stderr, "zerosim: --fix writes beside the file, and standard input has no place\n");
+      return ZS_EXIT_USAGE;
+    }
     if (!fill_options (options, &check, &error))
       return zs_command_fail (error);
     add_scenario (options, *path, catalogue, &check);

@@ -373,7 +373,7 @@ zs_command_plot (const ZsOptions *options, char **arguments)
 
   if (folder == NULL)
     return zs_command_fail (error);
-  if (!g_str_has_suffix (output, ".svg") && !g_str_has_suffix (output, ".png")) {
+  if (strcmp (output, "-") != 0 && !g_str_has_suffix (output, ".svg") && !g_str_has_suffix (output, ".png")) {
     g_rmdir (folder);
     fprintf (stderr, "zerosim: --output %s: a name that ends in .svg or .png is wanted\n", output);
     return ZS_EXIT_USAGE;

@@ -120,6 +120,10 @@ zs_command_sweep (const ZsOptions *options, char **arguments)
     fprintf (stderr, "Usage: zerosim sweep [OPTION...] SWEEP\n");
     return ZS_EXIT_USAGE;
   }
+  if (g_strcmp0 (options->output, "-") == 0) {
+    fprintf (stderr, "zerosim: --output - : a sweep keeps its results in a file of SQLite; --csv - prints them\n");
+    return ZS_EXIT_USAGE;
+  }
   if (options->shard != NULL && !parse_shard (options->shard, &how, &error))
     return zs_command_fail (error);
   g_autoptr (ZsSweep) sweep = zs_sweep_load (arguments[0], (const char *const *) options->vary, &flags,

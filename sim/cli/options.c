@@ -161,6 +161,36 @@ take_numbers (ZsOptions *options, GError **error)
   return true;
 }
 
+/* Two texts in one stream would be neither. */
+static bool
+check_standard_output (const ZsOptions *options, GError **error)
+{
+  const struct {
+    const char *name;
+    bool        there;
+  } texts[] = {
+    { "--json", options->json },
+    { "--sarif", options->sarif },
+    { "--output -", g_strcmp0 (options->output, "-") == 0 },
+    { "--csv -", g_strcmp0 (options->csv, "-") == 0 },
+    { "--trace -", g_strcmp0 (options->trace, "-") == 0 },
+    { "--memory-snapshot -", g_strcmp0 (options->memory_snapshot, "-") == 0 },
+    { "--plot -", g_strcmp0 (options->plot, "-") == 0 },
+  };
+  const char *first = NULL;
+
+  for (size_t i = 0; i < G_N_ELEMENTS (texts); i++) {
+    if (texts[i].there && first != NULL) {
+      g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "%s and %s would both write to standard output", first,
+                   texts[i].name);
+      return false;
+    }
+    if (texts[i].there)
+      first = texts[i].name;
+  }
+  return true;
+}
+
 static const char *const COLORS[] = { "auto", "always", "never", NULL };
 
 bool
@@ -191,7 +221,7 @@ zs_options_parse (ZsOptions *options, unsigned int groups, const char *arguments
     g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "%s%s", problem->message, hint);
     return false;
   }
-  if (!take_numbers (options, error))
+  if (!take_numbers (options, error) || !check_standard_output (options, error))
     return false;
   if (options->color != NULL && !g_strv_contains (COLORS, options->color)) {
     g_set_error (error, ZS_ERROR, ZS_ERROR_USAGE, "--color must be auto, always or never, not '%s'",

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,29 @@ fail (GError **error, const char *path, const char *what)
 {
   g_set_error (error, ZS_ERROR, ZS_ERROR_INPUT, "%s: %s", path, what);
   return false;
+}
+
+/* What came from standard input takes its place, from its start: it can be read again. */
+static bool
+keep_input (const GString *text, GError **error)
+{
+  int fd = memfd_create ("standard input", MFD_CLOEXEC);
+  gsize done = 0;
+
+  while (fd >= 0 && done < text->len) {
+    ssize_t n = write (fd, text->str + done, text->len - done);
+
+    if (n < 0 && errno != EINTR)
+      break;
+    done += n > 0 ? (gsize)n : 0;
+  }
+  bool ok = fd >= 0 && done == text->len && lseek (fd, 0, SEEK_SET) == 0 && dup2 (fd, STDIN_FILENO) >= 0;
+
+  if (!ok)
+    fail (error, "standard input", g_strerror (errno));
+  if (fd >= 0)
+    close (fd);
+  return ok;
 }
 
 bool
@@ -41,6 +65,7 @@ zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_len
     fcntl (fd, F_SETFL, fcntl (fd, F_GETFL) & ~O_NONBLOCK);
 
   GString *text = g_string_new (NULL);
+  off_t start = standard ? lseek (fd, 0, SEEK_CUR) : 0;   /* below 0: a pipe, which gives its text once */
   bool ok = true;
 
   for (;;) {
@@ -64,6 +89,10 @@ zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_len
   }
   if (!standard)
     close (fd);
+  else if (start >= 0)
+    lseek (fd, start, SEEK_SET);
+  else if (ok)
+    ok = keep_input (text, error);
   if (!ok) {
     g_string_free (text, TRUE);
     return false;
@@ -76,7 +105,7 @@ zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_len
 
 struct ZsFileWriter {
   char *path, *temporary; /* TEMPORARY: NULL where PATH is written itself */
-  FILE *stream;
+  FILE *stream;           /* stdout is not closed */
 };
 
 ZsFileWriter *
@@ -84,6 +113,13 @@ zs_file_writer_new (const char *path, GError **error)
 {
   struct stat status;
 
+  if (strcmp (path, "-") == 0) {
+    ZsFileWriter *standard = g_new0 (ZsFileWriter, 1);
+
+    standard->path = g_strdup ("standard output");
+    standard->stream = stdout;
+    return standard;
+  }
   if (stat (path, &status) == 0 && S_ISDIR (status.st_mode)) {
     fail (error, path, "this is a folder");
     return NULL;
@@ -124,7 +160,7 @@ zs_file_writer_free (ZsFileWriter *writer)
 {
   if (writer == NULL)
     return;
-  if (writer->stream != NULL) {
+  if (writer->stream != NULL && writer->stream != stdout) {
     fclose (writer->stream);
     if (writer->temporary != NULL)
       unlink (writer->temporary);
@@ -144,7 +180,7 @@ zs_file_writer_commit (ZsFileWriter *writer, GError **error)
     ok = false;
     problem = errno;
   }
-  if (fclose (writer->stream) != 0 && ok) {
+  if (writer->stream != stdout && fclose (writer->stream) != 0 && ok) {
     ok = false;
     problem = errno;
   }
@@ -166,12 +202,6 @@ bool
 zs_file_write (const char *path, const char *text, gssize length, GError **error)
 {
   gsize n = length < 0 ? strlen (text) : (gsize)length;
-
-  if (strcmp (path, "-") == 0) {
-    if (fwrite (text, 1, n, stdout) != n || fflush (stdout) != 0)
-      return fail (error, "standard output", g_strerror (errno));
-    return true;
-  }
 
   ZsFileWriter *writer = zs_file_writer_new (path, error);
 

@@ -6,12 +6,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* All of PATH ("-": standard input), at most MAX_BYTES, with a NUL after it that LENGTH does not count.
+/* All of PATH ("-": standard input, which can be read again), at most MAX_BYTES, with a NUL after it that LENGTH does not count.
  * *RET_TEXT is freed with g_free; RET_LENGTH may be NULL.  Errors start with PATH. */
 bool zs_file_read (const char *path, gsize max_bytes, char **ret_text, gsize *ret_length,
                    GError **error);
 
-/* A file that is written under a temporary name beside PATH and gets its name at the end. */
+/* A file that is written under a temporary name beside PATH and gets its name at the end ("-": standard
+ * output, which stays open). */
 typedef struct ZsFileWriter ZsFileWriter;
 
 ZsFileWriter *zs_file_writer_new (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -5,10 +5,9 @@
  * categories, at least one that is "unknown": segment actions are. */
 #include "config.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <errno.h>
 
+#include "sim/io/file.h"
 #include "sim/memory/snapshot-writer.h"
 
 #define BATCH 1000   /* elements per APPENDS, as Python's pickler does */
@@ -408,24 +407,6 @@ put_range (GString *out, const Range *range, GHashTable *allocations)
   g_string_append_c (out, 'u');
 }
 
-static bool
-write_file (const char *path, const GString *out, GError **error)
-{
-  FILE *file = fopen (path, "wb");
-
-  if (file == NULL || fwrite (out->str, 1, out->len, file) != out->len || fflush (file) != 0) {
-    int code = errno;
-
-    if (file != NULL)
-      fclose (file);
-    g_set_error (error, G_FILE_ERROR, g_file_error_from_errno (code), "%s: %s", path,
-                 g_strerror (code));
-    return false;
-  }
-  fclose (file);
-  return true;
-}
-
 bool
 zs_snapshot_writer_write (const ZsSnapshotWriter *writer, const ZsCachingAllocator *allocator,
                           const char *alloc_conf, const char *path, GError **error)
@@ -470,7 +451,7 @@ zs_snapshot_writer_write (const ZsSnapshotWriter *writer, const ZsCachingAllocat
   put_string (out, "external_annotations");
   g_string_append (out, "]u.");
 
-  bool ok = write_file (path, out, error);
+  bool ok = zs_file_write (path, out->str, (gssize) out->len, error);
 
   for (guint i = 0; i < ranges->len; i++)
     g_array_free (g_array_index (ranges, Range, i).blocks, TRUE);

@@ -14,6 +14,7 @@ void
 zs_change_clear (ZsChange *change)
 {
   g_clear_pointer (&change->change, g_free);
+  g_clear_pointer (&change->sets, g_strfreev);
   g_clear_pointer (&change->reason, g_free);
 }
 
@@ -279,7 +280,7 @@ write_host (const ZsResult *result, ZsText *text)
   zs_text_append (text, "\n");
 }
 
-/* What a change leads to, in a line: "fits with 12.46 GiB; step 4.044 s, 506 tokens/s per GPU". */
+/* What a change leads to, in a line: "fits in 12.46 GiB; step 4.044 s, 506 tokens/s per GPU". */
 static char *
 outcome_of (const ZsChange *change, const ZsResult *before)
 {
@@ -289,7 +290,7 @@ outcome_of (const ZsChange *change, const ZsResult *before)
   if (change->outcome == ZS_OUTCOME_OK) {
     g_autofree char *bytes = zs_bytes_format (change->peak_device_bytes);
 
-    g_string_append_printf (line, "fits with %s%s", bytes,
+    g_string_append_printf (line, "fits in %s%s", bytes,
                             change->tight ? ", with little to spare" : "");
   } else {
     g_string_append (line, "does not fit alone");

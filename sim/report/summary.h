@@ -8,10 +8,12 @@
 /* A change that was tried, and what came of it. */
 typedef struct {
   char     *change;            /* "offload_optimizer.device=cpu" */
+  char    **sets;              /* PATH=VALUE as --set takes them; NULL at the end */
   char     *reason;            /* one sentence; may be NULL */
   ZsOutcome outcome;
   int64_t   peak_reserved_bytes, peak_allocated_bytes, peak_device_bytes;
   bool      tight;             /* zs_is_tight () */
+  bool      other;             /* another method, or other GPUs */
   int64_t   host_bytes;        /* per node */
   ZsTime    step_time;
   double    tokens_per_second_per_gpu;

@@ -211,21 +211,56 @@ override_batch (ZsReader *reader, const char *key, const char *ds_key)
          && zs_reader_put (reader, "training.deepspeed.train_batch_size", automatic);
 }
 
-/* TEXT is the name of a machine: what the scenario says of its own gives way. */
+/* What the file says at PATH gives way; a flag or --set stays. */
 static bool
-apply_instance (ZsReader *reader, const char *origin, const char *text)
+withdraw (ZsReader *reader, const char *path, const char *origin)
 {
-  static const char *const keys[] = { "gpu", "gpus_per_node", "fabric", "network", "host" };
-  bool ok = true;
+  const ZsNode *said = zs_reader_find (reader, path);
 
-  for (size_t i = 0; i < G_N_ELEMENTS (keys); i++) {
+  return said == NULL || said->line == 0
+         || zs_reader_put (reader, path, zs_document_flag (reader->document, origin, "null"));
+}
+
+/* NAME, from the command line, is a machine: what the file says of its own gives way. */
+static bool
+put_instance (ZsReader *reader, ZsNode *name)
+{
+  static const char *const keys[] = { "gpu",  "gpu_memory", "gpus_per_node", "fabric", "network",
+                                      "host", "peer_access", "shm_rate",      "nvme" };
+  bool ok = zs_reader_put (reader, "cluster.instance", name);
+
+  for (size_t i = 0; i < G_N_ELEMENTS (keys) && !zs_node_is_null (name); i++) {
     g_autofree char *path = g_strconcat ("cluster.", keys[i], NULL);
 
-    if (zs_reader_find (reader, path) != NULL)
-      ok &= zs_reader_put (reader, path, zs_document_flag (reader->document, origin, "null"));
+    ok &= withdraw (reader, path, name->file);
   }
-  return ok && zs_reader_put (reader, "cluster.instance",
-                              zs_document_flag (reader->document, origin, text));
+  return ok;
+}
+
+/* Do the two names mean one GPU? */
+static bool
+is_same_gpu (ZsReader *reader, const char *a, const char *b)
+{
+  const ZsCatalogueEntry *entry = zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_GPUS, a, NULL, NULL, NULL);
+
+  if (entry == NULL || zs_names_equal (a, b) || zs_names_equal (entry->name, b))
+    return true;
+  for (const char *const *alias = entry->aliases; *alias != NULL; alias++)
+    if (zs_names_equal (*alias, b))
+      return true;
+  return false;
+}
+
+/* NAME, from the command line, is a GPU: the memory that the file gives belongs to its own. */
+static bool
+put_gpu (ZsReader *reader, ZsNode *name)
+{
+  const ZsNode *before = zs_reader_find (reader, "cluster.gpu");
+  bool same = before == NULL || before->kind != ZS_NODE_SCALAR || name->kind != ZS_NODE_SCALAR
+              || is_same_gpu (reader, before->text, name->text);
+
+  return zs_reader_put (reader, "cluster.gpu", name)
+         && (same || withdraw (reader, "cluster.gpu_memory", name->file));
 }
 
 static bool
@@ -239,10 +274,10 @@ apply_gpus (ZsReader *reader, const char *text)
     return zs_errors_add (reader->errors,
                           "--gpus %s: a number and a name are wanted, as 2xA100-40G", text);
   if (zs_catalogue_find (reader->catalogue, ZS_CATALOGUE_INSTANCES, text, NULL, NULL, NULL) != NULL)
-    return apply_instance (reader, origin, text);
+    return put_instance (reader, zs_document_flag (reader->document, origin, text));
   return zs_reader_put (reader, "cluster.gpus_per_node",
                         zs_document_flag (reader->document, origin, count))
-         && zs_reader_put (reader, "cluster.gpu", zs_document_flag (reader->document, origin, name));
+         && put_gpu (reader, zs_document_flag (reader->document, origin, name));
 }
 
 /* "16", or "16:q_proj,v_proj" */
@@ -436,6 +471,10 @@ apply_set (ZsReader *reader, const char *text)
     set_origin (value, file);
     zs_document_take (reader->document, document);
   }
+  if (strcmp (path, "cluster.instance") == 0)
+    return put_instance (reader, value);
+  if (strcmp (path, "cluster.gpu") == 0)
+    return put_gpu (reader, value);
   return zs_reader_put (reader, path, value) && zs_reader_graft (reader);
 }
 

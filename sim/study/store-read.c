@@ -88,11 +88,8 @@ write_rows (ZsStore *store, FILE *file, GError **error)
 bool
 zs_store_write_csv (ZsStore *store, const char *path, GError **error)
 {
-  g_autoptr (ZsFileWriter) writer = NULL;
+  g_autoptr (ZsFileWriter) writer = zs_file_writer_new (path, error);
 
-  if (strcmp (path, "-") == 0)
-    return write_rows (store, stdout, error);
-  writer = zs_file_writer_new (path, error);
   return writer != NULL && write_rows (store, zs_file_writer_stream (writer), error)
          && zs_file_writer_commit (g_steal_pointer (&writer), error);
 }

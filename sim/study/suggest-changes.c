@@ -3,6 +3,8 @@
 
 #include "sim/study/suggest-changes.h"
 
+#include <string.h>
+
 static bool
 is_zero (const ZsScenario *s)
 {
@@ -195,6 +197,24 @@ unfused_adam (const ZsScenario *s)
          && s->training.step.optimizer != ZS_OPTIMIZER_FUSED;
 }
 
+static bool
+not_stage3 (const ZsScenario *s)
+{
+  return !is_stage3 (s);
+}
+
+static bool
+optimizer_not_on_cpu (const ZsScenario *s)
+{
+  return !is_zero (s) || s->training.zero.offload_optimizer != ZS_DEVICE_CPU;
+}
+
+static bool
+parameters_not_on_cpu (const ZsScenario *s)
+{
+  return !is_zero (s) || s->training.zero.offload_param != ZS_DEVICE_CPU;
+}
+
 #define OFFLOAD_OPTIMIZER "zero_optimization.offload_optimizer.device=cpu"
 #define OFFLOAD_PARAM     "zero_optimization.offload_param.device=cpu"
 #define CHECKPOINT        "training.checkpointing=full"
@@ -204,6 +224,7 @@ unfused_adam (const ZsScenario *s)
 #define FSDP_RESHARD      "training.fsdp.reshard_after_forward=true"
 #define ONE_SEQUENCE      "training.micro_batch=1"
 #define LORA              "training.lora.rank=16"
+#define SMALL_BUCKET      "zero_optimization.reduce_bucket_size=5e7"
 
 static const ZsSuggestChange SMALLER[] = {
   { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
@@ -214,7 +235,7 @@ static const ZsSuggestChange SMALLER[] = {
   { { STAGE3 }, below_stage3, "Parameters are sharded as well; each layer is gathered for forward and backward." },
   { { OFFLOAD_OPTIMIZER }, optimizer_on_gpu, "Optimizer states and master weights move to host memory; the step waits for CPU Adam." },
   { { OFFLOAD_OPTIMIZER, OFFLOAD_PARAM }, parameters_on_gpu, "Parameters move to host memory too; every gather first crosses PCIe." },
-  { { "zero_optimization.reduce_bucket_size=5e7" }, large_bucket, "Smaller gradient buckets." },
+  { { SMALL_BUCKET }, large_bucket, "Smaller gradient buckets." },
   { { "zero_optimization.sub_group_size=1e8" }, large_sub_group, "The optimizer works on smaller pieces: smaller temporaries." },
   { { "zero_optimization.stage3_max_live_parameters=1e8", "zero_optimization.stage3_max_reuse_distance=1e8" }, large_live,
     "Fewer gathered parameters at once; more is gathered twice." },
@@ -222,25 +243,28 @@ static const ZsSuggestChange SMALLER[] = {
   { { "training.fsdp.no_sync=false" }, fsdp_whole_gradients,
     "Gradients are reduced to shards in every micro-step (accelerate's sync_each_batch): more communication." },
   { { FSDP_OFFLOAD }, fsdp_on_gpu, "Shards, gradients and optimizer states move to host memory; the step runs on the CPU." },
+  { { DEEPSPEED, "zero_optimization.stage=2" }, is_replicated,
+    "DeepSpeed ZeRO-2 instead of whole replicas: gradients, optimizer states and master weights are sharded." },
   { { DEEPSPEED, STAGE3 }, is_replicated, "DeepSpeed ZeRO-3 instead of whole replicas: everything is sharded." },
   { { DEEPSPEED, "zero_optimization.stage=2", OFFLOAD_OPTIMIZER }, is_whole,
     "DeepSpeed ZeRO-2: optimizer states and master weights in host memory; the step waits for CPU Adam." },
-  { { ONE_SEQUENCE }, micro_batch_above_one, "Raise gradient accumulation to keep the global batch." },
+  { { ONE_SEQUENCE }, micro_batch_above_one, "More, smaller micro-steps for the same global batch." },
 };
 static const ZsSuggestChange SMALLER_TOGETHER[] = {
+  { { CHECKPOINT, ONE_SEQUENCE }, micro_batch_above_one, "Activations of fewer sequences at a time, recomputed in backward." },
   { { OFFLOAD_OPTIMIZER, CHECKPOINT }, optimizer_on_gpu, "Optimizer in host memory, activations recomputed." },
+  { { OFFLOAD_OPTIMIZER, CHECKPOINT, ONE_SEQUENCE }, optimizer_on_gpu, "Optimizer in host memory, activations of fewer sequences recomputed." },
   { { STAGE3, CHECKPOINT }, below_stage3, "Everything sharded, activations recomputed." },
   { { STAGE3, OFFLOAD_OPTIMIZER, CHECKPOINT }, is_zero, "Everything sharded, optimizer in host memory, activations recomputed." },
   { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT }, is_zero, "Optimizer and parameters in host memory." },
-  { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, ONE_SEQUENCE,
-      "zero_optimization.reduce_bucket_size=5e7" }, is_zero,
-    "Everything that saves: little is left on the GPU but activations of one sequence." },
+  { { STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, ONE_SEQUENCE, SMALL_BUCKET }, is_zero,
+    "Everything that saves: little is left on the GPU but activations." },
   { { FSDP_RESHARD, CHECKPOINT }, is_fsdp, "Layers freed after forward, activations recomputed." },
   { { FSDP_RESHARD, FSDP_OFFLOAD, CHECKPOINT, ONE_SEQUENCE }, is_fsdp,
-    "Everything that saves: shards in host memory, activations of one sequence recomputed." },
+    "Everything that saves: shards in host memory, activations recomputed." },
   { { DEEPSPEED, STAGE3, CHECKPOINT }, is_replicated, "DeepSpeed ZeRO-3, activations recomputed." },
   { { DEEPSPEED, STAGE3, OFFLOAD_OPTIMIZER, OFFLOAD_PARAM, CHECKPOINT, ONE_SEQUENCE }, is_whole,
-    "DeepSpeed with optimizer and parameters in host memory, one sequence at a time." },
+    "DeepSpeed with optimizer and parameters in host memory, activations recomputed." },
 };
 /* What gives the same training only on other hardware, or another training. */
 static const ZsSuggestChange LAST_RESORT[] = {
@@ -284,4 +308,60 @@ zs_suggest_table (ZsSuggestTable table, size_t *ret_n)
 
   *ret_n = tables[table].n;
   return tables[table].changes;
+}
+
+/* Settings that a change names and a scenario may have already. */
+static const struct {
+  const char *set;
+  bool      (*missing) (const ZsScenario *scenario);
+} MISSING[] = {
+  { CHECKPOINT, not_checkpointed },
+  { STAGE3, not_stage3 },
+  { OFFLOAD_OPTIMIZER, optimizer_not_on_cpu },
+  { OFFLOAD_PARAM, parameters_not_on_cpu },
+  { FSDP_OFFLOAD, fsdp_on_gpu },
+  { FSDP_RESHARD, fsdp_gathered },
+  { ONE_SEQUENCE, micro_batch_above_one },
+  { SMALL_BUCKET, large_bucket },
+};
+
+static bool
+is_missing (const char *set, const ZsScenario *scenario)
+{
+  for (size_t i = 0; i < G_N_ELEMENTS (MISSING); i++)
+    if (strcmp (MISSING[i].set, set) == 0)
+      return MISSING[i].missing (scenario);
+  return true;
+}
+
+/* Micro-steps of a change that is tried: more take seconds each. */
+#define MAX_ACCUMULATION 256
+
+char **
+zs_suggest_sets (const ZsSuggestChange *change, const ZsScenario *scenario, int64_t micro_batch)
+{
+  const ZsTraining *training = &scenario->training;
+  GPtrArray *sets = g_ptr_array_new_with_free_func (g_free);
+  bool joins = strcmp (change->sets[0], DEEPSPEED) == 0;   /* what DeepSpeed has is not there yet */
+  int64_t accumulation = training->step.micro_batch / micro_batch * training->gradient_accumulation;
+
+  for (int i = 0; i < ZS_SUGGEST_MAX_SETS && change->sets[i] != NULL; i++) {
+    const char *set = change->sets[i];
+    bool zero = g_str_has_prefix (set, "zero_optimization.");
+
+    if (!(joins && zero) && !is_missing (set, scenario))
+      continue;
+    if (strcmp (set, ONE_SEQUENCE) != 0) {
+      g_ptr_array_add (sets, g_strdup (set));
+      continue;
+    }
+    if (accumulation > MAX_ACCUMULATION) {
+      g_ptr_array_set_size (sets, 0);
+      break;
+    }
+    g_ptr_array_add (sets, g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, micro_batch));
+    g_ptr_array_add (sets, g_strdup_printf ("training.gradient_accumulation=%" G_GINT64_FORMAT, accumulation));
+  }
+  g_ptr_array_add (sets, NULL);
+  return (char **) g_ptr_array_free (sets, FALSE);
 }

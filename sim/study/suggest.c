@@ -16,12 +16,15 @@
 typedef struct {
   ZsBase        *base;
   ZsSuggestions *suggestions;
+  GHashTable    *tried;    /* settings, joined: none is tried twice */
+  bool           last_resort;
 } Study;
 
 /* A change that is being tried. */
 typedef struct {
-  const char *const *sets;      /* at most ZS_SUGGEST_MAX_SETS, NULL-terminated if fewer */
-  const char *reason;
+  char      **sets;      /* NULL at the end; the try's own, as is the reason */
+  char       *reason;
+  size_t      row;              /* of its table: of those with the same, the best is kept */
   bool        run;              /* it could be: its settings do not contradict each other */
   ZsChange    change;
   bool swaps_optimizer;   /* AdamW is run instead of the scenario's */
@@ -37,7 +40,7 @@ describe_sets (const char *const *sets)
 {
   GString *text = g_string_new (NULL);
 
-  for (int i = 0; i < ZS_SUGGEST_MAX_SETS && sets[i] != NULL; i++) {
+  for (int i = 0; sets[i] != NULL; i++) {
     const char *shown = g_str_has_prefix (sets[i], "zero_optimization.")
                           ? sets[i] + strlen ("zero_optimization.") : sets[i];
 
@@ -53,23 +56,22 @@ run_try (void *self, int64_t index)
 {
   Trying *trying = self;
   Try *try = &g_array_index (trying->tries, Try, index);
-  const char *sets[ZS_SUGGEST_MAX_SETS + 1] = { NULL };
-
-  for (int i = 0; i < ZS_SUGGEST_MAX_SETS && try->sets[i] != NULL; i++)
-    sets[i] = try->sets[i];
+  const char *const *sets = (const char *const *) try->sets;
   g_autoptr (ZsResult) result = zs_base_run (trying->study->base, sets, NULL, NULL, NULL);
 
   if (result == NULL)
     return try;
   try->run = true;
   try->change = (ZsChange) {
-    .change = describe_sets (try->sets),
+    .change = describe_sets (sets),
+    .sets = g_strdupv (try->sets),
     .reason = g_strconcat (try->reason, try->swaps_optimizer ? " The optimizer becomes AdamW." : "", NULL),
     .outcome = result->outcome,
     .peak_allocated_bytes = result->peak_allocated_bytes,
     .peak_reserved_bytes = result->peak_reserved_bytes,
     .peak_device_bytes = result->peak_device_bytes,
     .tight = zs_is_tight (result->peak_device_bytes, result->gpu_memory_bytes),
+    .other = trying->study->last_resort,
     .host_bytes = result->host_pinned_peak_bytes + result->host_pageable_peak_bytes,
     .step_time = result->step_time_ps,
     .tokens_per_second_per_gpu = result->tokens_per_second_per_gpu,
@@ -85,6 +87,50 @@ take_try (void *self, gpointer result)
   return true;
 }
 
+static void
+clear_try (gpointer data)
+{
+  Try *try = data;
+
+  g_strfreev (try->sets);
+  g_free (try->reason);
+}
+
+static GArray *
+new_tries (void)
+{
+  GArray *tries = g_array_new (FALSE, TRUE, sizeof (Try));
+
+  g_array_set_clear_func (tries, clear_try);
+  return tries;
+}
+
+/* Takes SETS and REASON. */
+static void
+add_try (Study *study, GArray *tries, char **sets, char *reason, size_t row, bool swaps_optimizer)
+{
+  Try try = { .sets = sets, .reason = reason, .row = row, .swaps_optimizer = swaps_optimizer };
+
+  if (sets[0] != NULL && g_hash_table_add (study->tried, g_strjoinv (",", sets)))
+    g_array_append_val (tries, try);
+  else
+    clear_try (&try);
+}
+
+/* Those that leave room first, then those that keep the method and the GPUs, then by speed. */
+static int
+compare_changes (const void *a, const void *b)
+{
+  const ZsChange *x = a, *y = b;
+
+  if (x->tight != y->tight)
+    return x->tight - y->tight;
+  if (x->other != y->other)
+    return x->other - y->other;
+  return (x->tokens_per_second_per_gpu < y->tokens_per_second_per_gpu)
+         - (x->tokens_per_second_per_gpu > y->tokens_per_second_per_gpu);
+}
+
 /* Runs TRIES on all cores, and keeps those that fit and are faster than BETTER_THAN. */
 static void
 run_tries (Study *study, GArray *tries, double better_than)
@@ -92,16 +138,25 @@ run_tries (Study *study, GArray *tries, double better_than)
   Trying trying = { .study = study, .tries = tries };
   ZsParallel parallel = { .task = run_try, .done = take_try, .self = &trying };
 
+  GArray *changes = study->suggestions->changes;
+  const Try *kept = NULL;
+
   zs_parallel_run (&parallel, tries->len, 0);
   for (guint i = 0; i < tries->len; i++) {
     Try *try = &g_array_index (tries, Try, i);
+    bool found = try->run && try->change.outcome == ZS_OUTCOME_OK
+                 && try->change.tokens_per_second_per_gpu > better_than;
+    bool again = found && kept != NULL && kept->row == try->row;
 
     study->suggestions->n_tried += try->run;
-    if (try->run && try->change.outcome == ZS_OUTCOME_OK
-        && try->change.tokens_per_second_per_gpu > better_than)
-      g_array_append_val (study->suggestions->changes, try->change);
-    else if (try->run)
+    if (again && compare_changes (&try->change, &kept->change) < 0)
+      g_array_remove_index (changes, changes->len - 1);
+    else if (again || (try->run && !found))
       zs_change_clear (&try->change);
+    if (try->run && try->change.change != NULL) {
+      g_array_append_val (changes, try->change);
+      kept = try;
+    }
   }
 }
 
@@ -109,18 +164,25 @@ run_tries (Study *study, GArray *tries, double better_than)
 static void
 try_table (Study *study, ZsSuggestTable table, const ZsScenario *scenario, double better_than)
 {
-  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
+  g_autoptr (GArray) tries = new_tries ();
   size_t n;
   const ZsSuggestChange *changes = zs_suggest_table (table, &n);
 
+  study->last_resort = table == ZS_SUGGEST_LAST_RESORT;
   for (size_t i = 0; i < n; i++) {
-    Try try = { .sets = changes[i].sets, .reason = changes[i].reason };
+    /* AdamW is the only one that is simulated under DeepSpeed */
+    bool swaps_optimizer = scenario->training.step.optimizer > ZS_OPTIMIZER_FOR_LOOP
+                           && strcmp (changes[i].sets[0], "training.framework=deepspeed") == 0;
 
-    /* the only one that is simulated under DeepSpeed */
-    try.swaps_optimizer = scenario->training.step.optimizer > ZS_OPTIMIZER_FOR_LOOP
-                          && strcmp (try.sets[0], "training.framework=deepspeed") == 0;
-    if (changes[i].applies (scenario))
-      g_array_append_val (tries, try);
+    if (!changes[i].applies (scenario))
+      continue;
+    int64_t batch = scenario->training.step.micro_batch;
+
+    do {
+      batch = batch % 2 == 0 ? batch / 2 : 1;
+      add_try (study, tries, zs_suggest_sets (&changes[i], scenario, batch), g_strdup (changes[i].reason), i,
+               swaps_optimizer);
+    } while (batch > 1);
   }
   run_tries (study, tries, better_than);
 }
@@ -138,41 +200,50 @@ few_threads (const ZsScenario *s)
 static void
 try_threads (Study *study, const ZsScenario *scenario, double better_than)
 {
-  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
-  g_autofree char *threads
-      = g_strdup_printf ("training.omp_threads=%d",
-                         (int) (scenario->cluster.host.cores / MAX (scenario->cluster.gpus_per_node, 1)));
-  const char *sets[] = { threads, NULL };
-  Try try = { .sets = sets, .reason = "CPU Adam uses the cores (OMP_NUM_THREADS; torchrun sets it to 1)." };
+  g_autoptr (GArray) tries = new_tries ();
+  char **sets = g_new0 (char *, 2);
 
-  if (!few_threads (scenario))
-    return;
-  g_array_append_val (tries, try);
+  if (few_threads (scenario))
+    sets[0] = g_strdup_printf ("training.omp_threads=%d",
+                               (int) (scenario->cluster.host.cores / MAX (scenario->cluster.gpus_per_node, 1)));
+  add_try (study, tries, sets,
+           g_strdup ("CPU Adam uses the cores (OMP_NUM_THREADS; torchrun sets it to 1)."), 0, false);
   run_tries (study, tries, better_than);
 }
 
-/* Those that leave room first, then by speed. */
-static int
-compare_changes (const void *a, const void *b)
+static bool
+leaves_room (const GArray *changes)
 {
-  const ZsChange *x = a, *y = b;
-
-  if (x->tight != y->tight)
-    return x->tight - y->tight;
-  return (x->tokens_per_second_per_gpu < y->tokens_per_second_per_gpu)
-         - (x->tokens_per_second_per_gpu > y->tokens_per_second_per_gpu);
+  for (guint i = 0; i < changes->len; i++)
+    if (!g_array_index (changes, ZsChange, i).tight)
+      return true;
+  return false;
 }
 
-/* Of CHANGES from FIRST on. */
-static void
-keep_fastest (GArray *changes, guint first)
+/* Does X set all that Y sets, and more? */
+static bool
+sets_more (const ZsChange *x, const ZsChange *y)
 {
-  for (guint n = changes->len; n > first + 1; n = changes->len) {
-    bool last = compare_changes (&g_array_index (changes, ZsChange, n - 1),
-                                 &g_array_index (changes, ZsChange, first)) < 0;
+  for (char **set = y->sets; *set != NULL; set++)
+    if (!g_strv_contains ((const char *const *) x->sets, *set))
+      return false;
+  return g_strv_length (x->sets) > g_strv_length (y->sets);
+}
 
-    g_array_remove_index (changes, last ? first : n - 1);
-  }
+/* A part of a change that is as good without the rest stands for it. */
+static void
+drop_idle (GArray *changes)
+{
+  for (guint i = changes->len; i-- > 0; )
+    for (guint j = 0; j < changes->len; j++) {
+      const ZsChange *x = &g_array_index (changes, ZsChange, i), *y = &g_array_index (changes, ZsChange, j);
+
+      if (sets_more (x, y) && y->tight <= x->tight
+          && x->tokens_per_second_per_gpu < y->tokens_per_second_per_gpu * WORTH_SHOWING) {
+        g_array_remove_index (changes, i);
+        break;
+      }
+    }
 }
 
 /* A larger micro-batch: with the same number of sequences per step if accumulation allows, otherwise
@@ -183,33 +254,23 @@ try_larger_micro_batch (Study *study, const ZsScenario *scenario, double better_
   int64_t batch = scenario->training.step.micro_batch;
   int accumulation = scenario->training.gradient_accumulation;
   bool same = accumulation % 2 == 0;
-  g_autoptr (GArray) tries = g_array_new (FALSE, TRUE, sizeof (Try));
-  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
-  const char *sets[4][3] = { { NULL } };
+  g_autoptr (GArray) tries = new_tries ();
 
-  for (int n = 0, factor = 2; factor <= 16 && (!same || accumulation % factor == 0); n++, factor *= 2) {
+  for (int factor = 2; factor <= 16 && (!same || accumulation % factor == 0); factor *= 2) {
     char *reason = same
                      ? g_strdup ("Fewer, larger micro-steps for the same global batch.")
                      : g_strdup_printf ("The global batch grows from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
                                         " sequences: learning rate and schedule are to follow.",
                                         batch * accumulation * scenario->training.world,
                                         factor * batch * accumulation * scenario->training.world);
-    Try try = { .sets = sets[n], .reason = reason };
+    char **sets = g_new0 (char *, 3);
 
-    g_ptr_array_add (texts, reason);
-    sets[n][0] = g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, batch * factor);
-    g_ptr_array_add (texts, (gpointer) sets[n][0]);
-    if (same) {
-      sets[n][1] = g_strdup_printf ("training.gradient_accumulation=%d", accumulation / factor);
-      g_ptr_array_add (texts, (gpointer) sets[n][1]);
-    }
-    g_array_append_val (tries, try);
+    sets[0] = g_strdup_printf ("training.micro_batch=%" G_GINT64_FORMAT, batch * factor);
+    if (same)
+      sets[1] = g_strdup_printf ("training.gradient_accumulation=%d", accumulation / factor);
+    add_try (study, tries, sets, reason, same ? (size_t) factor : 0, false);
   }
-  guint before = study->suggestions->changes->len;
-
   run_tries (study, tries, better_than);
-  if (!same)
-    keep_fastest (study->suggestions->changes, before);
 }
 
 static void
@@ -225,7 +286,8 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
   g_autoptr (ZsErrors) errors = zs_errors_new ();
   g_autoptr (ZsBase) base
       = zs_base_new (source->path, source->flags, source->sets, source->catalogue, errors);
-  Study study = { .base = base, .suggestions = suggestions };
+  g_autoptr (GHashTable) tried = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  Study study = { .base = base, .suggestions = suggestions, .tried = tried };
   GArray *changes = suggestions->changes = g_array_new (FALSE, FALSE, sizeof (ZsChange));
 
   g_array_set_clear_func (changes, clear_change);
@@ -239,12 +301,14 @@ zs_suggest (const ZsScenarioSource *source, const ZsScenario *scenario, const Zs
     try_larger_micro_batch (&study, scenario, better_than);
   } else {
     for (ZsSuggestTable table = ZS_SUGGEST_SMALLER;
-         table <= ZS_SUGGEST_LAST_RESORT && changes->len == 0; table++)
+         table <= ZS_SUGGEST_LAST_RESORT && !leaves_room (changes); table++)
       try_table (&study, table, scenario, -1);
   }
   if (changes->len > 1)
     qsort (changes->data, changes->len, sizeof (ZsChange), compare_changes);
   int n_found = (int) changes->len;
+
+  drop_idle (changes);
 
   if (changes->len > MAX_SHOWN)
     g_array_set_size (changes, MAX_SHOWN);

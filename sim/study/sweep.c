@@ -399,7 +399,7 @@ load_document (Reader *reader, const char *path)
 
   /* what is no file may be the name of a scenario */
   if (g_str_has_suffix (path, ".json") || g_str_has_suffix (path, ".hjson")
-      || !g_file_test (path, G_FILE_TEST_EXISTS))
+      || (strcmp (path, "-") != 0 && !g_file_test (path, G_FILE_TEST_EXISTS)))
     return NULL;
   document = zs_document_load (path, &error);
   if (document == NULL) {

@@ -112,6 +112,13 @@ cat >table <<'END'
 0|Choose stage=|compare accelerate.yaml --model llama-3.2-1b --gpus 8xH100 --vary stage=2,3
 0|fits as it is|advise fsdp.yaml --model llama-3.2-1b --gpus 4xH100
 0|llama-7b, ZeRO-3, 2 x|run zero3
+0|this one has 23.64 GiB|run zero3 --gpus 4x4090
+0|of 39.39 GiB|run zero3 --gpus 4xA100-40G
+0|of 30 GiB|run zero3 --gpus 4x4090 --set gpu_memory=30GiB
+0|8 x h100-sxm5-80gb|run zero3 --set instance=p5.48xlarge
+0|39.59 GiB 79.19 GiB|compare zero3 --vary instance=p4d.24xlarge,p5.48xlarge
+0|2 x h100-sxm5-80gb|run zero3 --set instance=p5.48xlarge --set gpus_per_node=2
+0|NUMA 0 > GPU0|run zero3 --gpus p4d.24xlarge --fabric pcie --json
 1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
 0|ZeRO-2|compare zero3 zero2
 1|shrd.json:1:45: error: .*did you mean 'full_shard'|check shrd.json

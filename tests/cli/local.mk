@@ -14,6 +14,7 @@ CLI_TESTS = \
   tests/cli/readme.sh \
   tests/cli/replay.sh \
   tests/cli/report.sh \
+  tests/cli/streams.sh \
   tests/cli/sweep.sh \
   tests/cli/topology.sh
 TESTS += $(CLI_TESTS)

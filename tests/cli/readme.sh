@@ -5,7 +5,7 @@ ZEROSIM_DATADIR=$top_srcdir; export ZEROSIM_DATADIR
 out=$(mktemp -d) || exit 99
 trap 'rm -rf "$out"' EXIT
 echo 1..1
-steady () { grep -Ev 'fits with|tokens/s|changes tried|step [0-9]+\.|expect [0-9]+ %|need [0-9.]+ GiB'; }
+steady () { grep -Ev 'fits in|tokens/s|changes tried|step [0-9]+\.|expect [0-9]+ %|need [0-9.]+ GiB'; }
 sed -n '/^```text$/,/^```$/p' "$top_srcdir/README.md" | sed '1d;$d' | steady >"$out/readme"
 (cd "$top_srcdir" && "$ZEROSIM" run scenarios/first-run/ds_config.json --model llama-7b --gpus 2xA100-40G --fabric pcie \
   --micro-batch 1 --seq 2048 --checkpointing full) | steady >"$out/screen"
