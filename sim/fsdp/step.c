@@ -189,12 +189,12 @@ fsdp_step (FsdpUnits *units)
   if (units->shape.clip) {
     zs_plan_host (units->plan, ZS_HOST_CLIP_FIXED, 1);
     zs_plan_host (units->plan, ZS_HOST_CLIP_PARAMETER, units->optimizer->n);
+    zs_plan_host (units->plan, ZS_HOST_SHARDED_CLIP_FIXED, 1);
+    zs_plan_host (units->plan, ZS_HOST_SHARDED_CLIP_PARAMETER, units->optimizer->n);
     if (units->config.version == 1)
       clip_flat (units);
     else
       clip (units);
-    if (units->config.version == 2)
-      zs_plan_host (units->plan, ZS_HOST_DTENSOR, units->optimizer->n);
   }
   if (units->config.version == 2) {
     zs_plan_host (units->plan, ZS_HOST_DTENSOR_FIXED, 1);

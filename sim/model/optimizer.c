@@ -5,7 +5,10 @@
 
 #include "sim/base/digest.h"
 
-enum { NORM_CHUNK = 65536 /* elements; ATen/native/cuda/MultiTensorApply.cuh */ };
+/* ATen/native/cuda/MultiTensorApply.cuh: elements of a block, blocks of a kernel, and tensors that the
+ * arguments of one kernel hold, by how many lists it walks. */
+enum { CHUNK = 65536, MOST_BLOCKS = 320 };
+static const int MOST_TENSORS[] = { 0, 110, 64, 48, 36, 30 };
 
 const char *
 zs_optimizer_name (ZsOptimizerKind kind)
@@ -57,6 +60,41 @@ zs_torch_optimizer_free (ZsTorchOptimizer *optimizer)
   g_free (optimizer);
 }
 
+/* How many kernels an operation on N_LISTS lists of the tensors of GROUP (-1: all) is cut into, as
+ * multi_tensor_apply () does it. */
+static int
+list_launches (const ZsTorchOptimizer *optimizer, int group, int n_lists)
+{
+  int launches = 0, tensors = 0, blocks = 0;
+
+  for (int i = 0; i < optimizer->n; i++) {
+    if (group >= 0 && optimizer->tensors[i].group != group)
+      continue;
+    int64_t chunks = (optimizer->tensors[i].elements + CHUNK - 1) / CHUNK;
+
+    tensors++;
+    while (chunks > 0) {
+      int taken = (int) MIN (chunks, MOST_BLOCKS - blocks);
+
+      blocks += taken;
+      chunks -= taken;
+      if (blocks == MOST_BLOCKS || (tensors == MOST_TENSORS[n_lists] && chunks == 0)) {
+        launches++;
+        blocks = 0;
+        tensors = chunks > 0;   /* the next kernel goes on with this one */
+      }
+    }
+  }
+  return launches + (blocks > 0);
+}
+
+/* The first kernel of an operation on lists was launched: the host goes on with the others. */
+static void
+launch_rest (ZsTorchOptimizer *optimizer, int group, int n_lists)
+{
+  zs_plan_host (optimizer->plan, ZS_HOST_LIST_LAUNCH, list_launches (optimizer, group, n_lists));
+}
+
 /* _foreach_norm () over the tensors of one dtype; NORMS receives theirs. */
 static void
 norms_of (ZsTorchOptimizer *optimizer, ZsDtype dtype, ZsTensor *norms)
@@ -71,7 +109,7 @@ norms_of (ZsTorchOptimizer *optimizer, ZsDtype dtype, ZsTensor *norms)
     }
   if (count == 0)
     return;
-  int64_t chunks = (largest + NORM_CHUNK - 1) / NORM_CHUNK;
+  int64_t chunks = (largest + CHUNK - 1) / CHUNK;
   ZsTensor partial = zs_plan_alloc (optimizer->plan, count * chunks * FP32, ZS_CATEGORY_STEP);
   for (int i = 0; i < optimizer->n; i++)
     if (optimizer->tensors[i].dtype == dtype)
@@ -90,9 +128,10 @@ zs_torch_optimizer_clip (ZsTorchOptimizer *optimizer)
   if (optimizer->n == 0)
     return;
   zs_plan_set_label (plan, optimizer->label_clip);
+  zs_plan_host (plan, ZS_HOST_CLIP_FIXED, 1);
   for (int dtype = 0; dtype < ZS_N_DTYPES; dtype++)
     norms_of (optimizer, (ZsDtype) dtype, norms);
-  zs_plan_host (plan, ZS_HOST_CLIP_FIXED, 1);
+  launch_rest (optimizer, -1, 1);
   zs_plan_host (plan, ZS_HOST_CLIP_PARAMETER, optimizer->n);
   ZsTensor stacked = zs_plan_alloc (plan, optimizer->n * element, ZS_CATEGORY_STEP);
   optimizer_launch (optimizer, ZS_KERNEL_TINY, optimizer->n, optimizer->n * element, element, "stack");
@@ -115,6 +154,7 @@ zs_torch_optimizer_clip (ZsTorchOptimizer *optimizer)
   for (int i = 0; i < optimizer->n; i++)
     total += optimizer->tensors[i].elements * zs_dtype_bytes (optimizer->tensors[i].dtype);
   optimizer_launch (optimizer, ZS_KERNEL_ADAM_FOREACH, total / element, 2 * total, element, "scale gradients");
+  launch_rest (optimizer, -1, 1);
   zs_plan_unref (plan, clamped);
   zs_plan_unref (plan, norm);
 }
@@ -204,6 +244,7 @@ adam_step (ZsTorchOptimizer *optimizer, int group)
 
   if (optimizer->kind == ZS_OPTIMIZER_FUSED) {   /* reads p, g, m, v; writes p, m, v */
     optimizer_launch (optimizer, ZS_KERNEL_ADAM_FUSED, elements, bytes * 7, element, "fused AdamW");
+    launch_rest (optimizer, group, 4);
     return;
   }
   for (int i = 0; i < optimizer->n; i++) {
@@ -216,8 +257,13 @@ adam_step (ZsTorchOptimizer *optimizer, int group)
       roots[i] = optimizer_scratch (optimizer, optimizer_bytes (optimizer, i));
   }
   /* mul_, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_: 20 operands in all */
-  if (optimizer->kind == ZS_OPTIMIZER_FOREACH)
+  if (optimizer->kind == ZS_OPTIMIZER_FOREACH) {
+    static const int N_LISTS[] = { 1, 2, 1, 3, 2, 1, 1, 3 };
+
     optimizer_launch (optimizer, ZS_KERNEL_ADAM_FOREACH, elements, bytes * 20, element, "foreach AdamW");
+    for (gsize i = 0; i < G_N_ELEMENTS (N_LISTS); i++)
+      launch_rest (optimizer, group, N_LISTS[i]);
+  }
   for (int i = optimizer->n - 1; i >= 0; i--)
     zs_plan_unref (optimizer->plan, roots[i]);
   zs_plan_unref (optimizer->plan, last);

@@ -124,11 +124,14 @@ typedef enum {
   ZS_HOST_GRADIENT_HOOK,     /* ZeRO: gradient hook per parameter */
   ZS_HOST_BUCKET_FLUSH,
   ZS_HOST_STEP_PARAMETER,    /* optimizer step: Python per parameter tensor */
+  ZS_HOST_LIST_LAUNCH,       /* one of the kernels that an operation on lists of tensors is cut into */
   ZS_HOST_STEP_FIXED,
   ZS_HOST_ENGINE_STEP,       /* DeepSpeed: engine.step () and its optimizer's, fixed part */
   ZS_HOST_NORM_PARAMETER,    /* DeepSpeed: the norm of one gradient */
   ZS_HOST_CLIP_PARAMETER,    /* clip_grad_norm_: per parameter tensor */
   ZS_HOST_CLIP_FIXED,
+  ZS_HOST_SHARDED_CLIP_PARAMETER,   /*   of shards, FSDP's: beside a plain tensor's */
+  ZS_HOST_SHARDED_CLIP_FIXED,
   ZS_HOST_DTENSOR,           /* an operation of the optimizer on a DTensor, beside a plain tensor's */
   ZS_HOST_FSDP_HOOK,
   ZS_HOST_FSDP_GRADIENT,     /* post-backward, per gradient */

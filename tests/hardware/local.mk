@@ -15,3 +15,5 @@ check_PROGRAMS += tests/hardware/test-kernel-beside
 TESTS += tests/hardware/test-kernel-beside
 tests_hardware_test_kernel_beside_SOURCES = tests/hardware/test-kernel-beside.c
 tests_hardware_test_kernel_beside_LDADD = $(TEST_LIBS)
+TESTS += tests/hardware/host-speed.sh
+EXTRA_DIST += tests/hardware/host-speed.py tests/hardware/host-speed.sh

@@ -7,6 +7,7 @@ EXTRA_DIST += \
   tests/measure/contention.py \
   tests/measure/copies.py \
   tests/measure/footprint.py \
+  tests/measure/host-speed.py \
   tests/measure/machine.py \
   tests/measure/measure.py \
   tests/measure/measure.sh \
