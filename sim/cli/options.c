@@ -49,7 +49,7 @@ static const Option OPTIONS[] = {
   { "steps", "N", SCENARIO, STRING, FIELD (steps), "steps to simulate" },
   { "accelerate", "FILE", SCENARIO, STRING, FIELD (accelerate), "an accelerate YAML" },
   { "training-args", "FILE", SCENARIO, STRING, FIELD (training_args),
-    "Hugging Face TrainingArguments as JSON" },
+    "Hugging Face TrainingArguments as JSON or YAML, with the keys of TRL and LLaMA-Factory" },
   { "set", "PATH=VALUE", SCENARIO | MACHINE, G_OPTION_ARG_STRING_ARRAY, FIELD (sets),
     "change one setting of the scenario; may be repeated" },
   { "json", NULL, ZS_OPTIONS_OUTPUT, G_OPTION_ARG_NONE, FIELD (json), "print JSON" },

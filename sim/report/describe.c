@@ -111,10 +111,10 @@ zs_scenario_lines (const ZsScenario *scenario)
                                      step->checkpoint_every);
   g_ptr_array_add (lines, g_strdup_printf (
       "micro-batch %" G_GINT64_FORMAT " x accumulation %d x %" G_GINT64_FORMAT
-      " rank%s, sequence %" G_GINT64_FORMAT ", %s, %s, attention %s",
+      " rank%s, sequence %" G_GINT64_FORMAT ", %s, %s%s, attention %s",
       step->micro_batch, training->gradient_accumulation, training->world,
       training->world == 1 ? "" : "s", step->sequence,
-      checkpointing, DTYPE_NAMES[step->dtype], ATTENTION_NAMES[step->attention]));
+      checkpointing, DTYPE_NAMES[step->dtype], step->autocast ? " under autocast" : "", ATTENTION_NAMES[step->attention]));
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     g_ptr_array_add (lines, zero_line (training));
   g_ptr_array_add (lines, NULL);

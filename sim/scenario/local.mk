@@ -27,6 +27,8 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-cluster.c \
   sim/scenario/scenario-document.c \
   sim/scenario/scenario-import-args.c \
+  sim/scenario/scenario-import-fsdp.c \
+  sim/scenario/scenario-import-recipes.c \
   sim/scenario/scenario-import.c \
   sim/scenario/scenario-import.h \
   sim/scenario/scenario-internal.h \

@@ -200,13 +200,15 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
    * gradients reduced in fp32 (torchtitan) or that dtype (FSDP1's bf16 policy of accelerate) */
   bool first = training->framework == ZS_FRAMEWORK_FSDP1;
   int compute = (int)training->step.dtype;
-  bool trainer = first;   /* Trainer runs under accelerate's no_sync (), which FSDP1's model has, and
-                             loads into host memory */
+  bool trainer = first;   /* accelerate loads into host memory, accumulates under no_sync (), reduces in the
+                             dtype of its mixed precision, and gives FSDP2's embedding a unit of its own and
+                             its norm and head one that stays gathered (utils/fsdp_utils.py) */
   zs_node_bool (zs_reader_find (reader, "training.hugging_face"), &trainer);
-  Fsdp value = { .no_sync = first && trainer,
+  Fsdp value = { .no_sync = trainer,
                  .load = trainer ? LOAD_HOST : LOAD_GPU,
                  .reshard = true,
-                 .reshard_root = true,
+                 .reshard_root = first || !trainer,
+                 .wrap_embedding = !first && trainer,
                  .limit_all_gathers = true,
                  .prefetch = 1,
                  .use_orig_params = true,
@@ -214,7 +216,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
                  .state_dict_offload = true,
                  .storage = training->step.load_in_4bit ? compute : ZS_DTYPE_FP32,
                  .compute = compute,
-                 .reduce = first ? compute : ZS_DTYPE_FP32 };
+                 .reduce = first || trainer ? compute : ZS_DTYPE_FP32 };
   const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
 
   if (node != NULL
@@ -229,7 +231,7 @@ zs_reader_fsdp (ZsReader *reader, const ZsNode *node, ZsTraining *training)
                     fields[i].key, first ? 1 : 2, first ? 2 : 1);
   zs_reader_default (reader, "training.fsdp.reshard_after_forward", "FSDP", "true");
   if (training->gradient_accumulation > 1)
-    zs_reader_default (reader, "training.fsdp.no_sync", first ? "transformers' Trainer" : "zerosim", "%s",
+    zs_reader_default (reader, "training.fsdp.no_sync", trainer ? "transformers' Trainer" : "zerosim", "%s",
                        value.no_sync ? "true" : "false");
   zs_reader_default (reader, "training.fsdp.load", trainer ? "transformers' Trainer" : "zerosim", "%s",
                      loads[value.load]);

@@ -479,6 +479,22 @@ apply_set (ZsReader *reader, const char *text)
 }
 
 bool
+zs_reader_apply_versions (ZsReader *reader, const char *const *sets)
+{
+  bool ok = true;
+
+  for (int i = 0; sets != NULL && sets[i] != NULL; i++) {
+    const char *equals = strchr (sets[i], '=');
+    g_autofree char *word = equals != NULL ? g_strndup (sets[i], (gsize)(equals - sets[i])) : NULL;
+    g_autofree char *path = word != NULL ? zs_scenario_path (g_strstrip (word), NULL) : NULL;
+
+    if (path != NULL && g_str_has_suffix (path, "_version"))
+      ok &= apply_set (reader, sets[i]);
+  }
+  return ok;
+}
+
+bool
 zs_reader_apply_sets (ZsReader *reader, const char *const *sets)
 {
   bool ok = true;

@@ -21,27 +21,22 @@ zs_import_at (ZsReader *reader, const ZsNode *node, const char *text)
   return word;
 }
 
-/* The value under one of KEYS (NULL-terminated), or NULL where it is missing or null. */
-static ZsNode *
-get_any (const ZsNode *block, const char *const *keys)
-{
-  for (; *keys != NULL; keys++) {
-    ZsNode *node = zs_node_get (block, *keys);
-
-    if (node != NULL && !zs_node_is_null (node))
-      return node;
-  }
-  return NULL;
-}
-
-/* NODE is true or false, in quotes perhaps, as accelerate and shells write it. */
-static bool
-read_truth (const ZsNode *node, bool *ret_value)
+bool
+zs_import_truth (const ZsNode *node, bool *ret_value)
 {
   ZsNode bare = *node;
 
   bare.quoted = false;
   return zs_node_bool (&bare, ret_value);
+}
+
+bool
+zs_import_no_truth (ZsReader *reader, const ZsNode *node, const char *key)
+{
+  bool scalar = node->kind == ZS_NODE_SCALAR;
+
+  return zs_node_fail (node, reader->errors, "'%s' must be true or false, not %s%s%.40s%s", key,
+                       zs_node_describe (node), scalar ? " '" : "", scalar ? node->text : "", scalar ? "'" : "");
 }
 
 /* *RET_VALUE stays if there is none. */
@@ -50,12 +45,8 @@ zs_import_switch (ZsReader *reader, const ZsNode *block, const char *key, bool *
 {
   const ZsNode *node = zs_node_get (block, key);
 
-  if (node == NULL || zs_node_is_null (node) || read_truth (node, ret_value))
-    return true;
-  return zs_node_fail (node, reader->errors, "'%s' must be true or false, not %s%s%.40s%s", key,
-                       zs_node_describe (node), node->kind == ZS_NODE_SCALAR ? " '" : "",
-                       node->kind == ZS_NODE_SCALAR ? node->text : "",
-                       node->kind == ZS_NODE_SCALAR ? "'" : "");
+  return node == NULL || zs_node_is_null (node) || zs_import_truth (node, ret_value)
+         || zs_import_no_truth (reader, node, key);
 }
 
 /* One of WORDS, in quotes or not (accelerate writes numbers in both ways), or their index. */
@@ -78,20 +69,16 @@ zs_import_word (ZsReader *reader, const ZsNode *node, const char *key, const cha
                        node->kind == ZS_NODE_SCALAR ? "'" : "", hint);
 }
 
-/* Keys of BLOCK that are none of KNOWN. */
-static void
-note_unknown (ZsReader *reader, const ZsNode *block, const char *what, const char *const *known)
+void
+zs_import_note_unknown (ZsReader *reader, const ZsNode *key, const char *what, const char *const *known,
+                        const char *prefix)
 {
-  for (int i = 0; i < block->n_items; i++) {
-    const char *key = block->keys[i]->text;
+  size_t skip = g_str_has_prefix (key->text, prefix) ? strlen (prefix) : 0;
+  const char *near = zs_nearest_word (key->text + skip, known);
 
-    if (!g_strv_contains (known, key)) {
-      g_autofree char *hint = zs_nearest_hint (key, known);
-
-      zs_notes_add (reader->notes, ZS_NOTE_IGNORED, "unknown-key", block->keys[i],
-                    "'%.60s' is no key of %s and changes nothing%s", key, what, hint);
-    }
-  }
+  zs_notes_add (reader->notes, ZS_NOTE_IGNORED, "unknown-key", key, "'%.60s' is no key of %s and changes nothing%s%s%s%s",
+                key->text, what, near != NULL ? "; did you mean '" : "", near != NULL && skip > 0 ? prefix : "",
+                near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
 bool
@@ -105,7 +92,7 @@ zs_import_keys (ZsReader *reader, const ZsNode *from, const ZsImportKey *rows, s
 
     if (node == NULL || zs_node_is_null (node))
       continue;
-    if (node->quoted && read_truth (node, &truth))
+    if (node->quoted && zs_import_truth (node, &truth))
       node = zs_import_at (reader, node, truth ? "true" : "false");
     ok &= zs_reader_put_default (reader, rows[i].path, node);
   }
@@ -152,7 +139,9 @@ import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_give
   };
   const ZsNode *file = zs_node_get (block, "deepspeed_config_file");
 
-  note_unknown (reader, block, "accelerate's deepspeed_config", known);
+  for (int i = 0; i < block->n_items; i++)
+    if (!g_strv_contains (known, block->keys[i]->text))
+      zs_import_note_unknown (reader, block->keys[i], "accelerate's deepspeed_config", known, "");
   if (zs_node_is_null (file))
     file = NULL;
   if (file != NULL || file_given != NULL) {
@@ -188,94 +177,53 @@ import_deepspeed (ZsReader *reader, const ZsNode *block, const ZsNode *file_give
   return ok;
 }
 
-/* FSDP's ShardingStrategy, by name and by number (torch/distributed/fsdp/api.py), in the order of the
- * numbers; Trainer writes the names small. */
-static const char *const STRATEGIES[] = { "FULL_SHARD",         "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
-                                          "HYBRID_SHARD_ZERO2", "1",             "2",        "3",
-                                          "4",                  "5",             NULL };
-
-bool
-zs_import_strategy (ZsReader *reader, const ZsNode *node, int strategy)
+/* accelerate refuses a file with other keys (BaseConfig.from_yaml_file () in commands/config/config_args.py); the
+ * last row is of older releases, whose files it still reads or once wrote. */
+static bool
+check_keys (ZsReader *reader, const ZsNode *root)
 {
-  bool gathered = strategy == ZS_IMPORT_SHARD_GRAD_OP || strategy == ZS_IMPORT_HYBRID_SHARD_ZERO2;
-  bool hybrid = strategy == ZS_IMPORT_HYBRID_SHARD || strategy == ZS_IMPORT_HYBRID_SHARD_ZERO2;
-
-  if (strategy == ZS_IMPORT_NO_SHARD)
-    return zs_reader_put (reader, "training.framework", zs_import_at (reader, node, "ddp"));
-  return zs_reader_put_default (reader, "training.fsdp.reshard_after_forward",
-                                zs_import_at (reader, node, gathered ? "false" : "true"))
-         & zs_reader_put_default (reader, "training.fsdp.hybrid",
-                                  zs_import_at (reader, node, hybrid ? "true" : "false"));
-}
-
-/* fsdp_config of accelerate (FLAT: in the file itself, as its first versions wrote it) or of Trainer,
- * which reads the keys without "fsdp_" too (training_args.py). */
-bool
-zs_import_fsdp (ZsReader *reader, const ZsNode *block, const ZsNode *place, bool flat)
-{
-  static const ZsImportKey rows[] = {
-    { "fsdp_offload_params", "training.fsdp.cpu_offload" },
-    { "fsdp_backward_prefetch", "training.fsdp.backward_prefetch" },
-    { "backward_prefetch", "training.fsdp.backward_prefetch" },
-    { "fsdp_limit_all_gathers", "training.fsdp.limit_all_gathers" },
-    { "limit_all_gathers", "training.fsdp.limit_all_gathers" },
-    { "fsdp_use_orig_params", "training.fsdp.use_orig_params" },
-    { "use_orig_params", "training.fsdp.use_orig_params" },
-  };
   static const char *const known[] = {
-    "fsdp_activation_checkpointing", "activation_checkpointing", "fsdp_auto_wrap_policy", "auto_wrap_policy",
-    "fsdp_backward_prefetch", "backward_prefetch", "fsdp_backward_prefetch_policy",
-    "fsdp_cpu_ram_efficient_loading", "cpu_ram_efficient_loading", "fsdp_forward_prefetch",
-    "forward_prefetch", "fsdp_limit_all_gathers", "limit_all_gathers", "fsdp_min_num_params",
-    "min_num_params", "fsdp_offload_params", "fsdp_reshard_after_forward", "reshard_after_forward",
-    "fsdp_sharding_strategy", "fsdp_state_dict_type", "state_dict_type", "fsdp_sync_module_states",
-    "sync_module_states", "fsdp_transformer_layer_cls_to_wrap", "transformer_layer_cls_to_wrap",
-    "fsdp_use_orig_params", "use_orig_params", "fsdp_version", "version", "xla", "xla_fsdp_v2",
-    "xla_fsdp_settings", "xla_fsdp_grad_ckpt", NULL,
+    "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes", "machine_rank",
+    "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend", "same_network",
+    "main_training_function", "enable_cpu_affinity", "fp8_config", "deepspeed_config", "fsdp_config",
+    "parallelism_config", "megatron_lm_config", "mpirun_config", "downcast_bf16", "tpu_name", "tpu_zone",
+    "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env", "dynamo_config",
+    "fp16", "dynamo_backend", "ipex_config", "use_xpu", "deepspeed_hostfile", NULL,
   };
-  static const char *const versions[] = { "1", "2", NULL };
-  static const char *const version_keys[] = { "fsdp_version", "version", NULL };
-  static const char *const reshard_keys[] = { "fsdp_reshard_after_forward", "reshard_after_forward", NULL };
-  int version = 0, strategy;
-  const ZsNode *version_node = get_any (block, version_keys);
-  const ZsNode *strategy_node = get_any (block, (const char *const[]){ "fsdp_sharding_strategy", NULL });
-  ZsNode *reshard = get_any (block, reshard_keys);
-  bool ok = true, checkpointed = false, truth;
+  const ZsNode *where = zs_node_get (root, "compute_environment");
+  bool flat = zs_node_get (root, "fsdp_config") == NULL, ok = true;
 
-  if (block->kind != ZS_NODE_MAPPING)
-    return zs_node_fail (block, reader->errors, "'fsdp_config' must be a mapping (key: value), not %s",
-                         zs_node_describe (block));
-  if (!flat)
-    note_unknown (reader, block, "fsdp_config", known);
-  if (version_node != NULL)
-    ok &= zs_import_word (reader, version_node, "fsdp_version", versions, &version);
-  ok &= zs_import_keys (reader, block, rows, G_N_ELEMENTS (rows));
-  ok &= zs_reader_put_default (reader, "training.framework",
-                               zs_import_at (reader, version_node != NULL ? version_node : place,
-                                        version == 1 ? "fsdp2" : "fsdp"));
-  if (reshard != NULL
-      && (zs_node_bool (reshard, &truth)
-          || (reshard->kind == ZS_NODE_SCALAR
-              && (g_ascii_strcasecmp (reshard->text, "true") == 0
-                  || g_ascii_strcasecmp (reshard->text, "false") == 0))))
-    ok &= zs_reader_put_default (reader, "training.fsdp.reshard_after_forward",
-                                 zs_import_at (reader, reshard, g_ascii_tolower (reshard->text[0]) == 't' ? "true" : "false"));
-  else if (reshard != NULL && strategy_node == NULL)
-    strategy_node = reshard; /* version 1 wrote the strategy there */
-  if (strategy_node != NULL)
-    ok &= zs_import_word (reader, strategy_node,
-                     strategy_node == reshard ? "fsdp_reshard_after_forward" : "fsdp_sharding_strategy", STRATEGIES,
-                     &strategy)
-          && zs_import_strategy (reader, strategy_node, strategy % ZS_IMPORT_N_STRATEGIES);
-  for (int i = 0; i < 2; i++) {
-    const char *key = &"fsdp_activation_checkpointing"[i == 0 ? 0 : strlen ("fsdp_")];
+  if (where != NULL && where->kind == ZS_NODE_SCALAR && strcmp (where->text, "AMAZON_SAGEMAKER") == 0)
+    return true;
+  for (int i = 0; i < root->n_items; i++) {
+    const char *key = root->keys[i]->text;
 
-    ok &= zs_import_switch (reader, block, key, &checkpointed);
-    if (checkpointed && zs_node_get (block, key) != NULL)
-      ok &= zs_reader_put_default (reader, "training.checkpointing",
-                                   zs_import_at (reader, zs_node_get (block, key), "full"));
+    if (g_strv_contains (known, key) || (flat && zs_import_is_fsdp_key (key)))
+      continue;
+    g_autofree char *hint = zs_nearest_hint (key, known);
+
+    ok = zs_node_fail (root->keys[i], reader->errors,
+                       "accelerate: \"The config file ... had unknown keys (['%.60s'])\"%s", key, hint);
   }
   return ok;
+}
+
+/* What an accelerate file asks for that is not simulated. */
+static void
+note_unsimulated (ZsReader *reader, const ZsNode *root)
+{
+  const ZsNode *compiler = zs_node_get (root, "dynamo_config"), *old = zs_node_get (root, "dynamo_backend");
+  const ZsNode *backend = compiler != NULL && compiler->kind == ZS_NODE_MAPPING
+                              ? zs_node_get (compiler, "dynamo_backend") : old;
+  const ZsNode *parallelism = zs_node_get (root, "parallelism_config");
+  bool cpu = false;
+
+  if (backend != NULL && backend->kind == ZS_NODE_SCALAR && !zs_node_is_null (backend)
+      && g_ascii_strcasecmp (backend->text, "no") != 0 && (backend->quoted || !zs_node_bool (backend, &cpu)))
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "not-simulated", backend, "%s", ZS_IMPORT_COMPILE);
+  if (parallelism != NULL && parallelism->kind == ZS_NODE_MAPPING && parallelism->n_items > 0)
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "not-simulated", parallelism,
+                  "parallelism_config is not simulated: all GPUs are data-parallel");
 }
 
 bool
@@ -304,12 +252,15 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
     return zs_node_fail (root, reader->errors,
                          "this is no accelerate file: it has no 'distributed_type'");
   reader->launched = true;
+  ok &= check_keys (reader, root);
+  note_unsimulated (reader, root);
   if (strcmp (type->text, "DEEPSPEED") == 0) {
     ok &= zs_reader_put_default (reader, "training.framework", zs_import_at (reader, type, "deepspeed"));
     if (deepspeed != NULL && deepspeed->kind == ZS_NODE_MAPPING)
       ok &= import_deepspeed (reader, deepspeed, given);
   } else if (strcmp (type->text, "FSDP") == 0) {
-    ok &= zs_import_fsdp (reader, fsdp != NULL ? fsdp : root, type, fsdp == NULL);
+    ok &= zs_import_fsdp (reader, fsdp != NULL ? fsdp : root, type,
+                          fsdp != NULL ? ZS_IMPORT_ACCELERATE : ZS_IMPORT_FLAT);
   } else if (strcmp (type->text, "MULTI_GPU") == 0) {
     ok &= zs_reader_put_default (reader, "training.framework", zs_import_at (reader, type, "ddp"));
   } else if (strcmp (type->text, "NO") != 0) {
@@ -329,11 +280,11 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
 
     /* YAML's no without quotes is false to PyYAML, and str (False) is no word of accelerate's; taken all the same */
     if (zs_node_bool (precision, &off) && !off)
-      ok &= zs_reader_put_default (reader, "training.dtype", zs_import_at (reader, precision, "fp32"));
+      ok &= zs_import_precision (reader, precision, "fp32");
     else if (!zs_import_word (reader, precision, "mixed_precision", precisions, &word))
       ok = false;
     else
-      ok &= zs_reader_put_default (reader, "training.dtype", zs_import_at (reader, precision, dtypes[word]));
+      ok &= zs_import_precision (reader, precision, dtypes[word]);
     if (ok && word == 3)
       zs_notes_add (reader->notes, ZS_NOTE_RISKY, "precision", precision,
                     "fp8 is not simulated: products and activations are those of bf16");
@@ -363,4 +314,45 @@ zs_reader_import_accelerate (ZsReader *reader, const char *path)
                                  zs_import_at (reader, processes, per_node));
   }
   return ok;
+}
+
+bool
+zs_import_precision (ZsReader *reader, const ZsNode *node, const char *dtype)
+{
+  ZsNode *word = zs_import_at (reader, node, dtype);
+
+  if (strcmp (dtype, "fp32") == 0 || zs_reader_find (reader, "training.dtype") != NULL)
+    return zs_reader_put_default (reader, "training.dtype", word);
+  reader->mixed = word;
+  return true;
+}
+
+bool
+zs_reader_end_imports (ZsReader *reader)
+{
+  const ZsNode *framework = zs_reader_find (reader, "training.framework"), *word = reader->mixed;
+  const char *name = framework != NULL && framework->kind == ZS_NODE_SCALAR ? framework->text : "";
+  bool casts = *name == '\0' ? zs_reader_find (reader, "training.deepspeed") != NULL
+                             : strcmp (name, "deepspeed") == 0 || strcmp (name, "fsdp2") == 0;
+  bool full = zs_reader_find (reader, "training.lora") == NULL;
+  ZsVersions versions = zs_reader_asked_versions (reader);
+  const char *dtype;
+
+  if (word == NULL)
+    return true;
+  if (casts || strcmp (name, "fsdp") == 0)
+    dtype = word->text;
+  else   /* GradScaler refuses gradients in fp16 */
+    dtype = full && (strcmp (word->text, "fp16") == 0 || reader->upcasts
+                     || !zs_behaves (&versions, ZS_BEHAVIOUR_LOADS_CHECKPOINT_DTYPE))
+                ? "fp32" : word->text;
+  if (!zs_reader_put_default (reader, "training.dtype", zs_import_at (reader, word, dtype)))
+    return false;
+  if (casts || zs_reader_find (reader, "training.autocast") != NULL)
+    return true;
+  if (strcmp (name, "fsdp") != 0)
+    zs_notes_add (reader->notes, ZS_NOTE_INFO, "autocast", word,
+                  "mixed precision is autocast here, over weights in %s; `--set training.dtype=%s` for others", dtype,
+                  strcmp (dtype, "fp32") == 0 ? "bf16" : "fp32");
+  return zs_reader_put (reader, "training.autocast", zs_import_at (reader, word, "true"));
 }

@@ -13,6 +13,9 @@ typedef struct {
   ZsNotes       *notes;
   ZsSettings    *settings;
   bool           launched;     /* an accelerate file stands beside it */
+  bool           trainer;      /* so do TrainingArguments */
+  bool           upcasts;      /* whose program trains fp32 copies of 16-bit weights, unless something shards them */
+  const ZsNode  *mixed;        /* the dtype of their mixed precision; NULL: none is asked for */
 } ZsReader;
 
 /* ---- scenario-document.c: the tree, before it is read ---- */
@@ -33,10 +36,14 @@ bool  zs_reader_put_default (ZsReader *reader, const char *path, ZsNode *value);
 ZsNode *zs_reader_find (const ZsReader *reader, const char *path);
 bool  zs_reader_apply_flags (ZsReader *reader, const ZsScenarioFlags *flags);
 bool  zs_reader_apply_sets (ZsReader *reader, const char *const *sets);
+/* Those of SETS that name a version, on which it depends what a file of another program means. */
+bool  zs_reader_apply_versions (ZsReader *reader, const char *const *sets);
 
 /* ---- scenario-import.c: files of other programs ---- */
 bool zs_reader_import_accelerate (ZsReader *reader, const char *path);
 bool zs_reader_import_training_args (ZsReader *reader, const char *path);
+/* After both: what their mixed precision is under the framework that they chose (accelerator.py: native_amp). */
+bool zs_reader_end_imports (ZsReader *reader);
 
 /* ---- sections; false if an error was added ---- */
 bool zs_reader_model (ZsReader *reader);
@@ -55,6 +62,8 @@ bool zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind 
 enum { ZS_N_GIVEN_VERSIONS = 3 };
 void zs_reader_versions (ZsReader *reader, bool deepspeed, const ZsNode *const given[ZS_N_GIVEN_VERSIONS],
                          const ZsVersion values[ZS_N_GIVEN_VERSIONS]);
+/* Those that the tree asks for, before it is read; a wrong one counts as the default. */
+ZsVersions zs_reader_asked_versions (const ZsReader *reader);
 bool zs_reader_ddp (ZsReader *reader, const ZsNode *node, ZsTraining *training);
 bool zs_reader_lora (ZsReader *reader, const ZsNode *node, ZsStepShape *step, bool *ret_dtype_given);
 void zs_reader_cast_lora (ZsReader *reader, ZsTraining *training, bool dtype_given);

@@ -227,6 +227,25 @@ choose_framework (ZsReader *reader, Values *values, const ZsNode *const *given, 
                    "%s", FRAMEWORKS[values->framework]);
 }
 
+/* torch leaves TF32 alone where there is none; transformers ends (training_args.py). */
+static bool
+check_tf32 (ZsReader *reader, const Values *values, const ZsNode *node, const ZsStepShape *step)
+{
+  const ZsGpu *gpu = &reader->scenario->cluster.gpu;
+
+  if (node == NULL || !values->tf32)
+    return true;
+  if (gpu->tf32_flops <= 0 && reader->trainer)
+    return zs_node_fail (node, reader->errors,
+                         "transformers: \"--tf32 requires Ampere or a newer GPU arch\", not %s", gpu->name);
+  if (gpu->tf32_flops <= 0)
+    zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-key", node, "`tf32` has no effect: %s has no TF32", gpu->name);
+  else if (step->dtype != ZS_DTYPE_FP32 || step->autocast)
+    zs_notes_add (reader->notes, ZS_NOTE_DEAD, "dead-key", node,
+                  "`tf32` has no effect on the products of the layers, which are in 16 bit");
+  return true;
+}
+
 static bool
 check_gpu (ZsReader *reader, const Values *values, const ZsNode *const *given,
            const ZsTraining *training)
@@ -258,7 +277,7 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
                                        [ZS_ATTENTION_MATH] = "math" };
   const ZsScenario *scenario = reader->scenario;
   const ZsModelShape *shape = &scenario->model.shape;
-  ZsDtype dtype = step->autocast ? ZS_DTYPE_BF16 : step->dtype;
+  ZsDtype dtype = step->autocast ? usual_dtype (reader, NULL) : step->dtype;
   bool window = shape->sliding_window > 0 && step->sequence > shape->sliding_window;
   bool masked = step->attention_mask || step->packed || window;
   bool grouped = shape->n_kv_heads != shape->n_heads && !masked
@@ -502,5 +521,5 @@ zs_reader_training (ZsReader *reader)
   zs_reader_cast_lora (reader, training, lora_dtype_given);
   choose_attention (reader, &values, given, step);
   choose_threads (reader, &values, given, values.framework);
-  return check_gpu (reader, &values, given, training);
+  return check_tf32 (reader, &values, given[TF32], step) && check_gpu (reader, &values, given, training);
 }

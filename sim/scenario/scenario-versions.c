@@ -18,6 +18,24 @@ note_version (ZsReader *reader, const ZsNode *node, ZsVersion version, const cha
                   software, asked, is_new ? "newer" : "older", known);
 }
 
+#define TORCH_VERSION        ZS_VERSION (2, 11, 0)
+#define TRANSFORMERS_VERSION ZS_VERSION (5, 17, 0)
+
+ZsVersions
+zs_reader_asked_versions (const ZsReader *reader)
+{
+  const ZsNode *torch = zs_reader_find (reader, "training.torch_version");
+  const ZsNode *transformers = zs_reader_find (reader, "training.transformers_version");
+  ZsVersions versions = { .of = { [ZS_SOFTWARE_TORCH] = TORCH_VERSION,
+                                  [ZS_SOFTWARE_TRANSFORMERS] = TRANSFORMERS_VERSION } };
+
+  if (torch != NULL && torch->kind == ZS_NODE_SCALAR)
+    zs_version_parse (torch->text, &versions.of[ZS_SOFTWARE_TORCH]);
+  if (transformers != NULL && transformers->kind == ZS_NODE_SCALAR)
+    zs_version_parse (transformers->text, &versions.of[ZS_SOFTWARE_TRANSFORMERS]);
+  return versions;
+}
+
 void
 zs_reader_versions (ZsReader *reader, bool deepspeed, const ZsNode *const given[ZS_N_GIVEN_VERSIONS],
                     const ZsVersion values[ZS_N_GIVEN_VERSIONS])
@@ -27,9 +45,9 @@ zs_reader_versions (ZsReader *reader, bool deepspeed, const ZsNode *const given[
 
   versions->of[ZS_SOFTWARE_DEEPSPEED] =
       given[FRAMEWORK] != NULL && deepspeed ? values[FRAMEWORK] : ZS_VERSION (0, 19, 5);
-  versions->of[ZS_SOFTWARE_TORCH] = given[TORCH] != NULL ? values[TORCH] : ZS_VERSION (2, 11, 0);
+  versions->of[ZS_SOFTWARE_TORCH] = given[TORCH] != NULL ? values[TORCH] : TORCH_VERSION;
   versions->of[ZS_SOFTWARE_TRANSFORMERS] =
-      given[TRANSFORMERS] != NULL ? values[TRANSFORMERS] : ZS_VERSION (5, 17, 0);
+      given[TRANSFORMERS] != NULL ? values[TRANSFORMERS] : TRANSFORMERS_VERSION;
   if (deepspeed)
     zs_reader_default (reader, "training.framework_version", "zerosim", "0.19.5");
   zs_reader_default (reader, "training.torch_version", "zerosim", "2.11");

@@ -80,6 +80,12 @@ not_checkpointed (const ZsScenario *s)
 }
 
 static bool
+reentrant (const ZsScenario *s)
+{
+  return s->training.step.checkpoint_every != 0 && s->training.step.reentrant;
+}
+
+static bool
 checkpointed (const ZsScenario *s)
 {
   return s->training.step.checkpoint_every != 0;
@@ -228,6 +234,7 @@ parameters_not_on_cpu (const ZsScenario *s)
 
 static const ZsSuggestChange SMALLER[] = {
   { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
+  { { "training.reentrant=false" }, reentrant, "Checkpointing with use_reentrant=False: recomputed layers end like others, and give back what they gathered." },
   { { "training.attention=sdpa" }, eager_attention, "The score matrices are never kept; also faster." },
   { { "training.alloc_conf=expandable_segments:True" }, plain_allocator,
     "Less reserved memory lies idle between tensors; costs nothing." },

@@ -31,9 +31,31 @@ END
 # a key of TrainingArguments or of fsdp_config a line, with what is said of it: KIND|STATUS|PATTERN|TEXT
 cat >keys <<'END'
 args|0|FSDP2,.*checkpointing|"fsdp": "full_shard auto_wrap", "fsdp_config": {"fsdp_version": 2, "activation_checkpointing": true}
-args|0|, FSDP,|"fsdp": ["full_shard", "auto_wrap"]
-args|0|, DDP,|"fsdp": "no_shard"
-args|0|FSDP with CPU offload|"fsdp": "full_shard offload", "fsdp_config": {"use_orig_params": "false"}
+args|0|, FSDP2,|"fsdp": ["full_shard", "auto_wrap"]
+args|0|, FSDP,|"fsdp": "full_shard", "fsdp_config": {"fsdp_version": 1}
+args|0|, DDP,|"fsdp": "no_shard", "fsdp_config": {"version": 1}
+args|1|only available with FSDP1|"fsdp": "no_shard"
+args|1|only available with FSDP1|"fsdp": "hybrid_shard auto_wrap"
+args|0|FSDP2 with CPU offload|"fsdp": "full_shard offload", "fsdp_config": {"use_orig_params": "false"}
+args|0|FSDP2 with CPU offload|"fsdp": true, "fsdp_config": {"cpu_offload": true}
+args|0|no key of Trainer's fsdp_config|"fsdp": true, "fsdp_config": {"fsdp_offload_params": true}
+args|0|units by size|"fsdp": "full_shard", "fsdp_config": {"auto_wrap_policy": "SIZE_BASED_WRAP"}
+args|0|micro-batch 8 x .*transformers' 8 is taken|"logging_steps": 10
+args|0|bf16 under autocast|"bf16": true
+args|0|fp32 under autocast|"fp16": true
+args|0|bf16, attention|"bf16": true, "fsdp": true
+args|0|has no effect on the products|"bf16": true, "tf32": true
+args|0|simulated as adamw_torch|"optim": "lion_32bit"
+args|1|not a valid OptimizerNames.*did you mean 'adamw_torch_fused'|"optim": "adamw_torch_fusd"
+args|1|not a valid OptimizerNames|"optim": "adamw_hf"
+args|0|one layer in 4|"gradient_checkpointing": true, "gradient_checkpointing_kwargs": {"every_n_layers": 4}
+args|0|Liger|"use_liger_kernel": true
+args|0|torch.compile|"torch_compile": true
+args|0|checkpointing \(reentrant\), fp32 under autocast.*LLaMA-Factory checkpoints|"finetuning_type": "full", "bf16": true
+args|0|no checkpointing, bf16 under|"finetuning_type": "full", "pure_bf16": true, "bf16": true, "disable_gradient_checkpointing": true
+args|0|LoRA r=8, .*sequence 256, checkpointing|"cutoff_len": 256
+args|1|'flash_attn' must be|"finetuning_type": "full", "flash_attn": "fa4"
+args|0|TRL from 0.20|"use_peft": true
 args|0|did you mean 'backward_prefetch'|"fsdp": "full_shard", "fsdp_config": {"backward_prefetc": "x"}
 args|1|1:[0-9]+: 'fsdp' must be .*did you mean 'full_shard'|"fsdp": "full_shrd"
 args|1|add full_shard|"fsdp": "offload"
@@ -53,6 +75,8 @@ args|0|DDP, [0-9]|"finetuning_type": "full", "lora_rank": 8
 args|1|did you mean 'v_proj'|"finetuning_type": "lora", "lora_target": "q_proj,vproj"
 args|1|'finetuning_type' must be lora or full|"finetuning_type": "freeze"
 fsdp|0|, FSDP,|fsdp_sharding_strategy: 5
+fsdp|0|whole model is one unit|fsdp_version: 1
+fsdp|0|one unit|fsdp_auto_wrap_policy: NO_WRAP
 fsdp|0|FSDP with CPU offload|fsdp_offload_params: 'True'
 fsdp|1|did you mean 'FULL_SHARD'|fsdp_sharding_strategy: FULL_SHRD
 fsdp|1|'fsdp_version' must be 1 or 2|fsdp_version: two
@@ -93,6 +117,12 @@ while IFS='|' read -r kind status pattern text; do
 done <keys >key-rows
 printf 'distributed_type: MULTI_GPU\nmixed_precision: bf61\n' >precision.yaml
 echo '{"output_dir": "out", "bf16": true, "fsdp": "full_shrd"}' >shrd.json
+printf 'distributed_type: MULTI_GPU\nmixed_precision: bf16\n' >multi.yaml
+printf 'distributed_type: MULTI_GPU\nnum_proceses: 4\n' >unknown.yaml
+printf 'distributed_type: MULTI_GPU\ndynamo_config: {dynamo_backend: INDUCTOR}\n' >compiled.yaml
+printf 'distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config: {fsdp_version: 2, fsdp_activation_checkpointing: true, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}\n' >fsdp2.yaml
+echo '{"output_dir": "out", "bf16": true, "fsdp": "full_shard auto_wrap"}' >trainer-fsdp.json
+echo '{"output_dir": "out", "fp16": true, "tf32": true}' >tf32.json
 ln -s target link
 cat >table <<'END'
 0|unsloth/Llama-3.2-1B-Instruct.* is|run ds.json --model unsloth/Llama-3.2-1B-Instruct --gpus 2xH100
@@ -121,6 +151,15 @@ cat >table <<'END'
 0|NUMA 0 > GPU0|run zero3 --gpus p4d.24xlarge --fabric pcie --json
 1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
 0|ZeRO-2|compare zero3 zero2
+0|bf16 under autocast|run multi.yaml --model llama-3.2-1b --gpus 4xH100
+0|fp32 under autocast|run multi.yaml --model llama-3.2-1b --gpus 4xH100 --transformers-version 4.45
+1|unknown.yaml:2:1: accelerate: .*unknown keys \(\['num_proceses'\]\)"; did you mean 'num_processes'|run unknown.yaml --model llama-3.2-1b --gpus 4xH100
+1|unknown.yaml:2:1: .*unknown keys|check unknown.yaml
+0|torch.compile|run compiled.yaml --model llama-3.2-1b --gpus 4xH100
+0|FITS|run fsdp2.yaml --model llama-2-7b --gpus 8x4090 --seq 1024
+0|, FSDP,|run trainer-fsdp.json --model llama-3.2-1b --gpus 4xH100 --transformers-version 4.45
+1|requires Ampere|run tf32.json --model llama-3.2-1b --gpus 8xV100-32G
+0|.tf32. has no effect: v100|run ds.json --model llama-3.2-1b --gpus 8xV100-32G --set tf32=true
 1|shrd.json:1:45: error: .*did you mean 'full_shard'|check shrd.json
 0||check args.json
 0|4 processes would be started; 8 GPUs a node|run fsdp.yaml --model llama-3.2-1b --gpus 8xH100

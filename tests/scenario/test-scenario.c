@@ -358,12 +358,19 @@ accelerate_and_training_arguments_are_read (void)
   CU_ASSERT_EQUAL (b->cluster.n_nodes, 2);
   CU_ASSERT_EQUAL (b->training.fsdp.world, 16);
   CU_ASSERT_EQUAL (b->training.fsdp.parameter_dtype, ZS_DTYPE_FP32);
+  /* as accelerate wraps it, and not a loop of one's own */
+  CU_ASSERT_EQUAL (b->training.fsdp.reduce_dtype, ZS_DTYPE_BF16);
+  CU_ASSERT_TRUE (b->training.fsdp.load_on_host && b->training.fsdp.no_sync);
+  CU_ASSERT_TRUE (b->training.fsdp.wrap_embedding && b->training.fsdp.keep_root);
+  CU_ASSERT_FALSE (b->training.step.autocast);
   CU_ASSERT_EQUAL (c->training.framework, ZS_FRAMEWORK_DEEPSPEED);
   CU_ASSERT_EQUAL (c->training.zero.stage, 2);
   CU_ASSERT_EQUAL (c->training.step.micro_batch, 2);
   CU_ASSERT_EQUAL (c->training.step.sequence, 1024);
   CU_ASSERT_EQUAL (c->training.step.checkpoint_every, 1);
   CU_ASSERT_STRING_EQUAL (c->training.shape.name, "llama-2-7b");
+  CU_ASSERT_EQUAL (c->training.zero.optimizer_groups, 2);
+  CU_ASSERT_TRUE (c->training.step.mask_of_ones && !c->training.step.autocast);
 
   /* accelerate's own rule: not both a file and its short keys */
   g_autoptr (ZsErrors) errors = zs_errors_new ();
