@@ -191,6 +191,9 @@ print_head (const ZsScenario *scenario, const ZsComm *comm, ZsCollectiveKind kin
     printf (" (%d nodes)", scenario->cluster.n_nodes);
   printf ("\n# NCCL finds: %s\n# expect %.0f %% for 1 MiB and more\n", found,
           100 * zs_comm_expected_error (comm));
+  if (!zs_comm_obeys (comm, kind))
+    printf ("# NCCL_ALGO and NCCL_PROTO leave no algorithm for %s, which NCCL may refuse: as if they were not set\n",
+            zs_collective_name (kind));
 }
 
 static void

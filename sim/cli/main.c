@@ -27,6 +27,19 @@ print_help (FILE *file)
          file);
 }
 
+/* A file of Hugging Face's is a scenario too where no other is named. */
+static void
+take_scenario (const ZsCommand *command, ZsOptions *options, char **arguments, int *n_arguments)
+{
+  char **file = options->training_args != NULL ? &options->training_args : &options->accelerate;
+
+  if (*n_arguments > 1 || *file == NULL || !g_str_has_prefix (command->arguments, "SCENARIO"))
+    return;
+  arguments[1] = *file;
+  arguments[2] = NULL;
+  *n_arguments = 2;
+}
+
 /* Does MESSAGE start "file:line:"? */
 static bool
 has_place (const char *message)
@@ -105,7 +118,7 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autofree char *program = g_strdup_printf ("zerosim %s", command->name);
   int n_arguments = argc - 1;
-  g_autofree char **arguments = g_new0 (char *, argc);
+  g_autofree char **arguments = g_new0 (char *, argc + 1);
 
   memcpy (arguments, argv + 1, (argc - 1) * sizeof *arguments);
   arguments[0] = program;
@@ -114,6 +127,7 @@ main (int argc, char **argv)
                          &n_arguments, &arguments, &error))
     return zs_command_fail (error);
   arguments[n_arguments] = NULL;
+  take_scenario (command, &options, arguments, &n_arguments);
   if (n_arguments - 1 < command->min_arguments
       || (command->max_arguments >= 0 && n_arguments - 1 > command->max_arguments)) {
     if (n_arguments - 1 < command->min_arguments)

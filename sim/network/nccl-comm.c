@@ -115,15 +115,15 @@ mend_fallback (const ZsComm *comm, ZsNcclGraph *graph)
 }
 
 /* As zs_nccl_tune.  Where NCCL_ALGO and NCCL_PROTO leave nothing that serves this collective NCCL refuses it or takes what it
- * has; here it is as if they were not set. */
-static void
+ * has; here it is as if they were not set, and the result is false. */
+static bool
 tune (const ZsNcclTuneInput *input, ZsCollectiveKind kind, ZsNcclTuning *tuning)
 {
   zs_nccl_tune (input, kind, tuning);
   for (int a = 0; a < ZS_N_ALGORITHMS; a++)
     for (int p = 0; p < ZS_N_PROTOCOLS; p++)
       if (tuning->rate[a][p] > 0)
-        return;
+        return true;
   ZsNcclEnvironment open = *input->environment;
   ZsNcclTuneInput free_input = *input;
 
@@ -134,6 +134,7 @@ tune (const ZsNcclTuneInput *input, ZsCollectiveKind kind, ZsNcclTuning *tuning)
   open.protocols_set = false;
   free_input.environment = &open;
   zs_nccl_tune (&free_input, kind, tuning);
+  return false;
 }
 
 ZsComm *
@@ -206,7 +207,7 @@ zs_comm_new (const ZsTopology *topology, const int64_t *ranks, int n_ranks, cons
   comm->timing_input.ring = &comm->timing_ring;
   comm->timing_input.tree = &comm->timing_tree;
   for (int kind = 0; kind < ZS_N_COLLECTIVES; kind++) {
-    tune (&comm->input, (ZsCollectiveKind) kind, &comm->tuning[kind]);
+    comm->unserved[kind] = !tune (&comm->input, (ZsCollectiveKind) kind, &comm->tuning[kind]);
     tune (&comm->timing_input, (ZsCollectiveKind) kind, &comm->timing[kind]);
   }
   comm->class = zs_nccl_class (comm);
@@ -303,6 +304,12 @@ few_channels_factor (const ZsComm *comm, ZsAlgorithm algorithm)
   if ((comm->environment.max_channels == 0 && comm->environment.max_ctas == 0) || channels >= 2 * graph->n_channels)
     return 1;
   return fmax (1, wanted / (channels * block));
+}
+
+bool
+zs_comm_obeys (const ZsComm *comm, ZsCollectiveKind kind)
+{
+  return !comm->unserved[kind] || kind >= ZS_COLLECTIVE_ALL_TO_ALL;
 }
 
 void

@@ -47,6 +47,7 @@ struct ZsComm {
   ZsNcclTuneInput input, timing_input; /* timing: with the path's rate where NCCL found no ring */
   ZsNcclGraph   timing_ring, timing_tree;
   ZsNcclTuning  tuning[ZS_N_COLLECTIVES], timing[ZS_N_COLLECTIVES];
+  bool          unserved[ZS_N_COLLECTIVES];   /* NCCL_ALGO and NCCL_PROTO leave nothing for it */
   ZsLinkClass   class;
   int           generation;            /* of PCIe, where the class is PCIe or SHM */
   bool          calibrated;

@@ -63,6 +63,9 @@ typedef struct {
 /* BYTES: the whole message as NCCL counts (all-gather, reduce-scatter, all-to-all: n x per rank). */
 void zs_comm_choose (const ZsComm *comm, ZsCollectiveKind kind, int64_t bytes, ZsChoice *ret_choice);
 
+/* False: NCCL_ALGO and NCCL_PROTO leave no algorithm for KIND, and it is timed as if they were not set. */
+bool zs_comm_obeys (const ZsComm *comm, ZsCollectiveKind kind);
+
 /* GPU memory that the communicator holds on each GPU: 0 before its first collective; with the
  * collectives in KINDS (bits, 1 << ZsCollectiveKind) used.  FIRST: the first communicator of the
  * process, which also pays the kernels' fixed part. */

@@ -52,6 +52,7 @@ bool zs_reader_training (ZsReader *reader);
 /* Parts of them: scenario-topology.c (FABRIC and NETWORK may be NULL; HAS_COUNT: gpus_per_node was given),
  * scenario-adapters.c. */
 bool zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *network, bool has_count);
+void zs_reader_note_algorithms (ZsReader *reader);
 /* scenario-step.c */
 bool zs_reader_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape *step,
                               bool *reentrant_given);

@@ -2,8 +2,10 @@
  * SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "sim/network/nccl.h"
 #include "sim/scenario/scenario-internal.h"
 
 static bool
@@ -79,16 +81,48 @@ static const char *const KINDS[] = { "infiniband", "roce", "efa", "ethernet", "t
 static const int KIND_VALUES[] = { ZS_NETWORK_INFINIBAND, ZS_NETWORK_ROCE, ZS_NETWORK_EFA,
                                    ZS_NETWORK_TCP, ZS_NETWORK_TCP };
 
-/* {nics, rate, kind}: what is not said is as in a network of that kind. */
+/* The known network that is nearest to VALUE: of its kind, by the rate of a card, which tells the generation;
+ * EFA bundles cards of one rate, so by all of a node's. */
+static bool
+load_nearest (ZsReader *reader, const Network *value, ZsNetwork *ret_network, GError **error)
+{
+  static const struct {
+    ZsNetworkKind kind;
+    const char   *name;
+  } known[] = {
+    { ZS_NETWORK_INFINIBAND, "ib-edr-100" }, { ZS_NETWORK_INFINIBAND, "ib-hdr-200" },
+    { ZS_NETWORK_INFINIBAND, "ib-ndr-400" }, { ZS_NETWORK_ROCE, "roce-100" },
+    { ZS_NETWORK_ROCE, "roce-200" },         { ZS_NETWORK_ROCE, "roce-400" },
+    { ZS_NETWORK_EFA, "efa-100" },           { ZS_NETWORK_EFA, "efa-400" },
+    { ZS_NETWORK_EFA, "efa-3200" },          { ZS_NETWORK_TCP, "tcp-10g" },
+    { ZS_NETWORK_TCP, "tcp-25g" },           { ZS_NETWORK_TCP, "tcp-100g" },
+    { ZS_NETWORK_TCP, "tcp-200g" },
+  };
+  double nearest = G_MAXDOUBLE;
+
+  for (size_t i = 0; i < G_N_ELEMENTS (known); i++) {
+    ZsNetwork network;
+
+    if (known[i].kind != (ZsNetworkKind)value->kind)
+      continue;
+    if (!zs_network_load (zs_catalogue_models (reader->catalogue), known[i].name, &network, error))
+      return false;
+    double ratio = (double)value->rate / (double)network.rate;
+
+    if (known[i].kind == ZS_NETWORK_EFA)
+      ratio *= (double)value->nics / (network.nics > 0 ? network.nics : MAX (1, reader->scenario->cluster.gpus_per_node));
+    if (fabs (log (ratio)) < nearest) {
+      nearest = fabs (log (ratio));
+      *ret_network = network;
+    }
+  }
+  return true;
+}
+
+/* {nics, rate, kind}: what is not said is as in the nearest network of that kind. */
 static bool
 describe_network (ZsReader *reader, const ZsNode *node, ZsNetwork *network)
 {
-  static const char *const models[] = {
-    [ZS_NETWORK_INFINIBAND] = "ib-hdr-200",
-    [ZS_NETWORK_ROCE] = "roce",
-    [ZS_NETWORK_EFA] = "efa",
-    [ZS_NETWORK_TCP] = "tcp",
-  };
   static const ZsField fields[] = {
     { ZS_FIELD ("nics", INT32, Network, nics), .min = 1, .max = 64, .required = true,
       .help = "network cards of a node" },
@@ -108,12 +142,18 @@ describe_network (ZsReader *reader, const ZsNode *node, ZsNetwork *network)
   if (!zs_schema_read (node, "network", fields, G_N_ELEMENTS (fields), &value, given,
                        reader->errors))
     return false;
-  if (!zs_network_load (zs_catalogue_models (reader->catalogue), models[value.kind], network,
-                        &error))
+  if (!load_nearest (reader, &value, network, &error))
     return zs_node_fail (node, reader->errors, "%s", error->message);
   g_strlcpy (network->name, given[KIND]->text, sizeof network->name);
   network->nics = value.nics;
   network->rate = value.rate;
+  /* aws-ofi-nccl shows NCCL the cards beside a GPU as one device with several rails (nccl_ofi_topo.c) */
+  int rails = value.nics / MAX (1, reader->scenario->cluster.gpus_per_node);
+
+  if (value.kind == ZS_NETWORK_EFA && rails > 1 && value.nics % MAX (1, reader->scenario->cluster.gpus_per_node) == 0) {
+    network->nics /= rails;
+    network->rate *= rails;
+  }
   if (given[LATENCY] != NULL)
     network->extra_latency = value.latency;
   if (given[EFFICIENCY] != NULL)
@@ -215,4 +255,34 @@ zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *networ
     zs_settings_put (reader->settings, "cluster.fabric.name", ZS_SETTING_DERIVED, "the GPU", "%s",
                      scenario->topology->name);
   return true;
+}
+
+/* Collectives that NCCL_ALGO and NCCL_PROTO leave nothing for. */
+void
+zs_reader_note_algorithms (ZsReader *reader)
+{
+  ZsScenario *scenario = reader->scenario;
+  const ZsNode *node = zs_reader_find (reader, "cluster.environment.NCCL_ALGO");
+  int64_t world = scenario->training.world;
+  ZsNcclConfig config = { .version = scenario->cluster.versions.of[ZS_SOFTWARE_NCCL],
+                          .environment = scenario->cluster.environment };
+  g_autoptr (GString) names = g_string_new (NULL);
+
+  if (node == NULL)
+    node = zs_reader_find (reader, "cluster.environment.NCCL_PROTO");
+  if (node == NULL || world < 2 || scenario->topology == NULL)
+    return;
+  g_autofree int64_t *ranks = g_new (int64_t, world);
+
+  for (int64_t i = 0; i < world; i++)
+    ranks[i] = i;
+  g_autoptr (ZsComm) comm = zs_comm_new (scenario->topology, ranks, (int)world, &config, NULL);
+
+  for (int kind = 0; comm != NULL && kind < ZS_N_COLLECTIVES; kind++)
+    if (!zs_comm_obeys (comm, (ZsCollectiveKind)kind))
+      g_string_append_printf (names, "%s%s", names->len > 0 ? ", " : "", zs_collective_name ((ZsCollectiveKind)kind));
+  if (names->len > 0)
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "environment", node,
+                  "NCCL_ALGO and NCCL_PROTO leave no algorithm for %s, which NCCL may refuse: these are timed as if "
+                  "they were not set", names->str);
 }

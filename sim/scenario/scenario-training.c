@@ -191,6 +191,9 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
     /* all of it "auto" or missing: one sample at a time, once */
     g_autoptr (ZsSettings) scratch = zs_settings_new ();
 
+    if (config.micro_batch == 0)
+      zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-batch", zs_ds_config_get (root, "train_micro_batch_size_per_gpu"),
+                    "the micro-batch is left open: 1 is taken (`--micro-batch`; transformers' own default is 8)");
     context.micro_batch = config.micro_batch > 0 ? config.micro_batch : 1;
     context.accumulation = config.gradient_accumulation > 0 ? config.gradient_accumulation : 1;
     if (!zs_ds_config_read (root, &context, &config, reader->errors, NULL, scratch))
@@ -521,5 +524,6 @@ zs_reader_training (ZsReader *reader)
   zs_reader_cast_lora (reader, training, lora_dtype_given);
   choose_attention (reader, &values, given, step);
   choose_threads (reader, &values, given, values.framework);
+  zs_reader_note_algorithms (reader);
   return check_tf32 (reader, &values, given[TF32], step) && check_gpu (reader, &values, given, training);
 }

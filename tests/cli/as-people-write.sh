@@ -147,6 +147,8 @@ cat >table <<'END'
 0|of 30 GiB|run zero3 --gpus 4x4090 --set gpu_memory=30GiB
 0|8 x h100-sxm5-80gb|run zero3 --set instance=p5.48xlarge
 0|39.59 GiB 79.19 GiB|compare zero3 --vary instance=p4d.24xlarge,p5.48xlarge
+0|between nodes 8 x 48.* 75\.|collective all_reduce --gpus p5.48xlarge --nodes 2 --sizes 1K
+0|between nodes 4 x 12.* 1[5-9][0-9]\.|collective all_reduce --gpus p4d.24xlarge --nodes 2 --sizes 1K
 0|2 x h100-sxm5-80gb|run zero3 --set instance=p5.48xlarge --set gpus_per_node=2
 0|NUMA 0 > GPU0|run zero3 --gpus p4d.24xlarge --fabric pcie --json
 1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
@@ -166,6 +168,10 @@ cat >table <<'END'
 1|ds.json:1:1: no model is named|run ds.json --gpus 2xH100
 1|ds.json:1:1: no GPU is named|run ds.json --model llama-7b
 2|SCENARIO is missing|run --model llama-7b
+0|micro-batch 2 x accumulation 8 x 8 ranks|run --training-args args.json --model llama-3.2-1b --gpus 8xH100
+0|ZeRO-3 with the optimizer on cpu, 2 nodes of 8|run --accelerate accelerate.yaml --model llama-3.2-1b --gpus 8xH100
+0|micro-batch 2 .* 8 ranks|run --training-args args.json --accelerate fsdp.yaml --model llama-3.2-1b --gpus 8xH100 --set training.framework=deepspeed
+0|the micro-batch is left open: 1 is taken|run ds.json --model llama-3.2-1b --gpus 2xH100
 2|one argument too many|run ds.json ds.json
 2|zerosim run ds.json|ds.json
 2|did you mean '--micro-batch'|run ds.json --microbatch 4
@@ -179,6 +185,8 @@ cat >table <<'END'
 0|accumulation 2|run ds.json --model llama-3.2-1b --gpus 2xH100 --set accumulation=2
 0|checkpointing, bf16|run ds.json --model llama-3.2-1b --gpus 2xH100 --set gradient_checkpointing=true
 0|FITS|run ds.json --model llama-3.2-1b --gpus 2xH100 --set NCCL_P2P_DISABLE=1
+0|no algorithm for all_gather, reduce_scatter,|run ds.json --model llama-3.2-1b --gpus 2xA100-40G --set NCCL_ALGO=Tree
+0|no algorithm for all_gather|collective all_gather --gpus 8xA100-80G --sizes 1M --set NCCL_ALGO=Tree
 0|DeepSpeed 0.14.4|run ds.json --model llama-3.2-1b --gpus 2xH100 --set deepspeed_version=0.14.4
 0|FITS|run ds.json --model llama-3.2-1b --gpus 2xH100 --set optimizer.type=Adam
 0|FITS|run ds.json --model llama-7b --gpus 2xH100 --set layers=2
