@@ -4,6 +4,7 @@
 
 #include "sim/fsdp/config.h"
 #include "sim/hardware/gpu.h"
+#include "sim/job/lengths.h"
 #include "sim/model/ddp.h"
 #include "sim/model/hooks.h"
 #include "sim/zero/config.h"
@@ -19,7 +20,8 @@ typedef enum {
 typedef struct {
   ZsFramework  framework;
   ZsModelShape shape;
-  ZsStepShape  step;
+  ZsStepShape  step;        /* its sequence is the longest, where lengths vary */
+  ZsLengths    lengths;
   ZsZeroConfig zero;        /* framework DEEPSPEED */
   ZsDdpConfig  ddp;         /* DDP */
   ZsFsdpConfig fsdp;        /* FSDP1, FSDP2 */
@@ -70,6 +72,12 @@ void zs_planner_skip (ZsPlanner *planner, int steps, int micro_steps);
 const ZsModel *zs_planner_model (const ZsPlanner *planner);
 /* The plan itself, for its tables; its instructions are those of the last zs_planner_next (). */
 const ZsPlan *zs_planner_plan (const ZsPlanner *planner);
-/* Model and hardware (with recomputation) floating point operations of one step of one rank. */
-double zs_planner_model_flops (const ZsPlanner *planner);
-double zs_planner_hardware_flops (const ZsPlanner *planner);
+/* Model and hardware (with recomputation) floating point operations of the steps FIRST to LAST of one
+ * rank. */
+double zs_planner_model_flops    (const ZsPlanner *planner, int first, int last);
+double zs_planner_hardware_flops (const ZsPlanner *planner, int first, int last);
+/* Tokens of one rank in these steps, with and without padding. */
+int64_t zs_training_tokens (const ZsTraining *training, int first, int last, bool padding);
+/* Micro-batch MICRO_STEP of STEP (from 1). */
+void zs_training_micro_batch (const ZsTraining *training, int step, int micro_step,
+                              ZsMicroBatch *ret_micro_batch);

@@ -90,16 +90,36 @@ zs_planner_plan (const ZsPlanner *planner)
   return planner->plan;
 }
 
-double
-zs_planner_model_flops (const ZsPlanner *planner)
+/* The sum over the steps FIRST to LAST of what OF says about a micro-step of some length. */
+static double
+sum_of_steps (const ZsPlanner *planner, int first, int last, double (*of) (const ZsEmitter *, int64_t))
 {
-  return zs_emitter_model_flops (planner->emitter) * MAX (planner->training.gradient_accumulation, 1);
+  const ZsTraining *training = &planner->training;
+  int n = MAX (training->gradient_accumulation, 1);
+  double sum = 0;
+
+  if (!zs_lengths_given (&training->lengths))
+    return of (planner->emitter, training->step.sequence) * n * (last - first + 1);
+  for (int step = first; step <= last; step++)
+    for (int micro_step = 0; micro_step < n; micro_step++) {
+      ZsMicroBatch micro_batch;
+
+      zs_training_micro_batch (training, step, micro_step, &micro_batch);
+      sum += of (planner->emitter, micro_batch.sequence);
+    }
+  return sum;
 }
 
 double
-zs_planner_hardware_flops (const ZsPlanner *planner)
+zs_planner_model_flops (const ZsPlanner *planner, int first, int last)
 {
-  return zs_emitter_hardware_flops (planner->emitter) * MAX (planner->training.gradient_accumulation, 1);
+  return sum_of_steps (planner, first, last, zs_emitter_model_flops);
+}
+
+double
+zs_planner_hardware_flops (const ZsPlanner *planner, int first, int last)
+{
+  return sum_of_steps (planner, first, last, zs_emitter_hardware_flops);
 }
 
 static void
@@ -139,6 +159,12 @@ emit (ZsPlanner *planner)
     break;
   case STAGE_FORWARD:
     zs_plan_phase (plan, ZS_PHASE_FORWARD, planner->step, planner->micro_step, synchronize);
+    if (zs_lengths_given (&training->lengths)) {
+      ZsMicroBatch micro_batch;
+
+      zs_training_micro_batch (training, planner->step, planner->micro_step, &micro_batch);
+      zs_emitter_set_length (planner->emitter, micro_batch.sequence, micro_batch.padded);
+    }
     zs_emit_forward (planner->emitter, planner->step, planner->micro_step, planner->micro_step == last);
     planner->stage = STAGE_BACKWARD;
     break;
@@ -202,16 +228,29 @@ zs_planner_place (const ZsPlanner *planner, ZsPlannerPlace *ret_place)
   }
 }
 
+/* Which lengths come next.  (Those that are drawn never come again.) */
+static uint64_t
+add_lengths (const ZsPlanner *planner, uint64_t digest)
+{
+  const ZsTraining *training = &planner->training;
+  int64_t number = (int64_t) (planner->step - 1) * MAX (training->gradient_accumulation, 1)
+                   + planner->micro_step;
+
+  return training->lengths.n_list > 0
+           ? zs_digest_add (digest, (uint64_t) (number % training->lengths.n_list)) : digest;
+}
+
 uint64_t
 zs_planner_digest (const ZsPlanner *planner, bool events)
 {
-  if (planner->hooks->digest == NULL)
+  if (planner->hooks->digest == NULL || planner->training.lengths.mean > 0)
     return 0;
   uint64_t digest = zs_digest_add (planner->hooks->digest (planner->hooks->self, events), planner->stage);
 
   if (planner->training.empty_cache_steps > 0)
     digest = zs_digest_add (digest,
                             (uint64_t) (planner->step % planner->training.empty_cache_steps));
+  digest = add_lengths (planner, digest);
   digest = zs_digest_add (digest, zs_emitter_digest (planner->emitter));
   return zs_digest_add (digest, zs_plan_digest (planner->plan, events));
 }

@@ -99,7 +99,8 @@ struct ZsEmitter {
   const ZsModel *model;
   const ZsHooks *hooks;
   ZsPlan        *plan;
-  ZsStepShape    shape;
+  ZsStepShape    shape;      /* of this micro-step */
+  ZsAttention    masked_attention;   /* where there is a mask, or all micro-steps are alike */
 
   /* what runs now */
   bool no_grad;        /* reentrant checkpointing's forward */

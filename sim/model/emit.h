@@ -18,6 +18,10 @@ ZsEmitter *zs_emitter_new  (const ZsModel *model, const ZsStepShape *shape, cons
 void       zs_emitter_free (ZsEmitter *emitter);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ZsEmitter, zs_emitter_free)
 
+/* From the next forward on micro-batches have another length, and their mask, where one is given, hides
+ * padding or (not PADDED) nothing.  A length enters its kernels once. */
+void zs_emitter_set_length (ZsEmitter *emitter, int64_t sequence, bool padded);
+
 /* Token ids of the batch: part of the phase `load`, before the model.  Held to the end. */
 void zs_emit_inputs (ZsEmitter *emitter);
 /* The phases `forward` and `backward` of one micro-step, without their ZS_OP_PHASE.  BOUNDARY: the
@@ -30,11 +34,11 @@ void zs_emit_drop_outputs (ZsEmitter *emitter);
 /* A number for what is held between micro-steps. */
 uint64_t zs_emitter_digest (const ZsEmitter *emitter);
 
-/* Model floating point operations of one micro-step, forward and backward, without recomputation
- * (causal attention counted once): what model FLOPs utilisation is about. */
-double zs_emitter_model_flops (const ZsEmitter *emitter);
+/* Model floating point operations of one micro-step of SEQUENCE tokens a sample, forward and backward,
+ * without recomputation (causal attention counted once): what model FLOPs utilisation is about. */
+double zs_emitter_model_flops (const ZsEmitter *emitter, int64_t sequence);
 /* The same with recomputation. */
-double zs_emitter_hardware_flops (const ZsEmitter *emitter);
+double zs_emitter_hardware_flops (const ZsEmitter *emitter, int64_t sequence);
 
 /* Bytes of the temporary buffer with which ATen sums a [ROWS, COLUMNS] matrix over its rows on a GPU
  * of SM_COUNT, and of its semaphores; 0 when the sum needs none.  Source: launch rule of

@@ -249,6 +249,7 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   e->hooks = hooks;
   e->plan = plan;
   e->shape = *shape;
+  e->masked_attention = shape->attention;
   e->casts = g_array_new (FALSE, FALSE, sizeof (ZsTensor));
   e->layers_train = shape->lora.rank == 0 || (hooks->layer_trains_as_one && !shape->lora.base_4bit);
   add_sizes (e);
@@ -285,44 +286,62 @@ zs_emitter_free (ZsEmitter *e)
   g_free (e);
 }
 
+void
+zs_emitter_set_length (ZsEmitter *e, int64_t sequence, bool padded)
+{
+  bool given = e->shape.attention_mask || e->shape.mask_of_ones;
+  bool masks = given && padded;
+
+  if (e->shape.sequence == sequence && e->shape.attention_mask == masks)
+    return;
+  e->shape.sequence = sequence;
+  e->shape.attention_mask = masks;
+  e->shape.mask_of_ones = given && !padded;
+  add_sizes (e);
+  e->shape.attention = masks || e->shape.packed || zs_windowed (e) ? e->masked_attention
+                                                                   : e->shape.open_attention;
+  zs_emitter_add_kernels (e);
+}
+
 static double
-layer_flops (const ZsEmitter *e)
+layer_flops (const ZsEmitter *e, double tokens)
 {
   double flops = 0;
 
   for (int i = 0; i < ZS_N_LAYER_LINEARS; i++)
-    flops += 2.0 * (double) e->tokens * (double) e->linears[i].in * (double) e->linears[i].out;
+    flops += 2.0 * tokens * (double) e->linears[i].in * (double) e->linears[i].out;
   return flops;
 }
 
 static double
-attention_flops (const ZsEmitter *e)
+attention_flops (const ZsEmitter *e, double tokens, int64_t sequence)
 {
   const ZsModelShape *s = &e->model->shape;
 
-  return 2.0 * (double) e->tokens * (double) e->sequence * (double) (s->n_heads * s->head_dim);
+  return 2.0 * tokens * (double) sequence * (double) (s->n_heads * s->head_dim);
 }
 
 double
-zs_emitter_model_flops (const ZsEmitter *e)
+zs_emitter_model_flops (const ZsEmitter *e, int64_t sequence)
 {
   const ZsModelShape *s = &e->model->shape;
-  double head = 2.0 * (double) e->tokens * (double) s->hidden * (double) s->vocabulary;
-  double weights = layer_flops (e) * (double) s->n_layers + head;
+  double tokens = (double) (e->batch * sequence);
+  double head = 2.0 * tokens * (double) s->hidden * (double) s->vocabulary;
+  double weights = layer_flops (e, tokens) * (double) s->n_layers + head;
 
   /* backward: the gradients of inputs and of weights; frozen weights have none.  The adapters' own are
    * left out: rank / hidden of them, some thousandths. */
   return (e->shape.lora.rank > 0 ? 2.0 : 3.0) * weights
-         + 3.0 * attention_flops (e) * (double) s->n_layers;
+         + 3.0 * attention_flops (e, tokens, sequence) * (double) s->n_layers;
 }
 
 double
-zs_emitter_hardware_flops (const ZsEmitter *e)
+zs_emitter_hardware_flops (const ZsEmitter *e, int64_t sequence)
 {
-  double again = 0;
+  double again = 0, tokens = (double) (e->batch * sequence);
 
   for (int64_t i = 0; i < e->model->shape.n_layers; i++)
     if (e->layers[i].checkpointed)
-      again += layer_flops (e) + attention_flops (e);
-  return zs_emitter_model_flops (e) + again;
+      again += layer_flops (e, tokens) + attention_flops (e, tokens, sequence);
+  return zs_emitter_model_flops (e, sequence) + again;
 }

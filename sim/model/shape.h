@@ -57,6 +57,7 @@ typedef struct {
   int64_t      micro_batch, sequence;
   ZsDtype      dtype;               /* of parameters and activations */
   ZsAttention  attention;
+  ZsAttention  open_attention;      /* where lengths vary: of micro-batches without padding */
   bool         flash_1;             /* FLASH is FlashAttention-1 */
   bool         fused_operators;     /* norm, rotary embedding and activation are a kernel each: times
                                        only, bytes stay those of the eager operators */

@@ -289,7 +289,7 @@ add_moves (ZsFacts *facts, const ZsResult *result)
 
     end = MAX (end, phase->start + phase->time);
   }
-  start = end - result->step_time_ps;
+  start = end - zs_result_last_step_time (result);
   for (guint s = 0; result->spans != NULL && s < result->spans->len; s++) {
     const ZsSpan *span = &g_array_index (result->spans, ZsSpan, s);
     Move move;
@@ -327,7 +327,9 @@ add_links (ZsFacts *facts, const ZsResult *result)
 {
   g_autoptr (GPtrArray) links = g_ptr_array_new ();
 
-  if (result->step_time_ps <= 0)
+  ZsTime step = zs_result_last_step_time (result);
+
+  if (step <= 0)
     return;
 
   for (guint l = 0; result->links != NULL && l < result->links->len; l++)
@@ -336,20 +338,20 @@ add_links (ZsFacts *facts, const ZsResult *result)
   for (guint l = 0; l < links->len && l < MAX_LINKS; l++) {
     const ZsLinkUse *link = g_ptr_array_index (links, l);
     GHashTable *row = new_facts ();
-    double seconds = zs_time_to_seconds (result->step_time_ps);
+    double seconds = zs_time_to_seconds (step);
 
     put (row, "name", g_strdup (link->name));
     put (row, "bytes", zs_bytes_format (link->bytes));
     put (row, "rate", zs_bytes_format ((int64_t) ((double) link->rate * seconds)));
     put (row, "busy", zs_time_format (link->busy));
-    put (row, "share", share (link->busy, result->step_time_ps));
+    put (row, "share", share (link->busy, step));
     add_row (facts, "link", row);
     if (l > 0)
       continue;
     put (facts->facts, "link", g_strdup (link->name));
     put (facts->facts, "link_bytes", zs_bytes_format (link->bytes));
     put (facts->facts, "link_rate", zs_rate_format (link->rate));
-    put (facts->facts, "link_share", share (link->busy, result->step_time_ps));
+    put (facts->facts, "link_share", share (link->busy, step));
   }
 }
 

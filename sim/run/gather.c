@@ -182,11 +182,18 @@ gather_host_memory (const Run *run, const Rank *reported, ZsResult *result)
 
 /* ---- time ---- */
 
-/* Returns when the steady step began. */
-static ZsTime
+/* Steps that are spoken of as one: the last, or all but the first if they differ. */
+typedef struct {
+  int  first, last;          /* their numbers */
+  Mark begin, end;
+  ZsTime last_begin;
+} Steady;
+
+/* STEADY of no steps: first > last. */
+static Steady
 gather_times (const Rank *rank, ZsResult *result)
 {
-  ZsTime steady = 0;
+  Steady steady = { .first = 1 };
 
   const Mark *marks = (const Mark *) (void *) rank->marks->data;
   guint n = rank->phases->len;
@@ -212,31 +219,56 @@ gather_times (const Rank *rank, ZsResult *result)
       ZsStepResult step = { .step = first->step, .time = marks[end].when - marks[p].when };
 
       g_array_append_val (result->steps, step);
-      steady = marks[p].when;
-      result->step_time_ps = step.time;
-      for (int w = 0; w < ZS_N_WAITS; w++)
-        result->wait_ps[w] = marks[end].wait[w] - marks[p].wait[w];
+      steady.last_begin = marks[p].when;
+      if (!result->steps_differ || result->steps->len <= 2) {
+        steady.first = first->step;
+        steady.begin = marks[p];
+      }
+      steady.last = first->step;
+      steady.end = marks[end];
     }
     p = end;
   }
   return steady;
 }
 
+/* Means, so rounded that the parts add up. */
 static void
-gather_rates (const Run *run, const Rank *rank, ZsResult *result)
+gather_means (const Steady *steady, ZsResult *result)
+{
+  ZsTime n = steady->last - steady->first + 1, sum = 0;
+
+  for (int w = 0; w < ZS_N_WAITS && n > 0; w++) {
+    ZsTime before = sum / n;
+
+    sum += steady->end.wait[w] - steady->begin.wait[w];
+    result->wait_ps[w] = sum / n - before;
+  }
+  if (n > 0)
+    result->step_time_ps = (steady->end.when - steady->begin.when) / n;
+}
+
+static void
+gather_rates (const Run *run, const Rank *rank, const Steady *steady, ZsResult *result)
 {
   const ZsWork *work = run->work;
-  double seconds = zs_time_to_seconds (result->step_time_ps);
+  int first = steady->first, last = steady->last;
+  double n = last - first + 1, seconds = zs_time_to_seconds (steady->end.when - steady->begin.when);
 
-  if (seconds <= 0)
+  if (n <= 0 || seconds <= 0)
     return;
-  result->tokens_per_second_per_gpu = (double) work->tokens_per_rank / seconds;
+  int64_t tokens = work->tokens != NULL ? work->tokens (work->self, first, last, false)
+                                        : work->tokens_per_rank;
+
+  if (work->tokens != NULL)
+    result->padding_share = 1 - (double) tokens / (double) work->tokens (work->self, first, last, true);
+  result->tokens_per_second_per_gpu = (double) tokens / seconds;
   result->samples_per_second
-    = (double) work->samples_per_rank * (double) run->machine->n_ranks / seconds;
+    = n * (double) work->samples_per_rank * (double) run->machine->n_ranks / seconds;
   const ZsPlanSource *source = &rank->source;
-  double model = source->model_flops != NULL ? source->model_flops (source->self)
+  double model = source->model_flops != NULL ? source->model_flops (source->self, first, last)
                                              : 3 * rank->forward_flops;
-  double hardware = source->hardware_flops != NULL ? source->hardware_flops (source->self)
+  double hardware = source->hardware_flops != NULL ? source->hardware_flops (source->self, first, last)
                                                    : rank->step_flops;
 
   result->tflops_per_gpu = model / seconds / 1e12;
@@ -365,9 +397,11 @@ zs_gather_result (Run *run)
   result->phases = g_array_new (FALSE, TRUE, sizeof (ZsPhaseResult));
   result->peak_holders = g_array_new (FALSE, TRUE, sizeof (ZsHolder));
   result->live = g_array_new (FALSE, TRUE, sizeof (ZsLiveTensor));
-  ZsTime steady = gather_times (rank, result);
+  result->steps_differ = run->work->tokens != NULL;
+  Steady steady = gather_times (rank, result);
 
-  gather_rates (run, rank, result);
+  gather_means (&steady, result);
+  gather_rates (run, rank, &steady, result);
 
   result->peak_allocated_bytes = rank->peak_bytes;
   result->peak_reserved_bytes = rank->peak_reserved;
@@ -393,7 +427,8 @@ zs_gather_result (Run *run)
     gather_links (run, result);
   gather_spans (run, result);
   if (result->spans != NULL && result->steps->len > 0)
-    zs_critical_path (result->spans, (int32_t) rank->rank, steady, steady + result->step_time_ps);
+    zs_critical_path (result->spans, (int32_t) rank->rank, steady.last_begin,
+                      steady.last_begin + zs_result_last_step_time (result));
   result->memory_points = zs_repeat_points (rank);
   result->memory_events = take_array (&rank->memory_events);
   result->link_points = take_array (&run->link_points);

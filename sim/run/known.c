@@ -173,9 +173,9 @@ add_plan (Key *key, const ZsWork *work, int64_t rank)
   if (last != NULL)
     add_tables (key, last);
   if (source.model_flops != NULL)
-    add_double (key, source.model_flops (source.self));
+    add_double (key, source.model_flops (source.self, 1, 1));
   if (source.hardware_flops != NULL)
-    add_double (key, source.hardware_flops (source.self));
+    add_double (key, source.hardware_flops (source.self, 1, 1));
   if (source.free != NULL)
     source.free (source.self);
 }
@@ -207,7 +207,7 @@ make_key (const ZsWork *work, const ZsMachine *machine, const ZsRunOptions *opti
 
   if (n > MOST_RANKS || work->micro_steps == 0 || work->micro_steps > MOST_MICRO_STEPS
       || options->want_spans || options->want_memory_events || options->want_link_points
-      || options->no_folding || options->alone)
+      || options->no_folding || options->alone || work->tokens != NULL)
     return false;
   add (&key, (uint64_t) (guintptr) machine);
   add_options (&key, options);

@@ -122,6 +122,14 @@ zs_wait_name (ZsWait wait)
  * that the host does. */
 #define HOST_BOUND_SHARE 0.25
 
+ZsTime
+zs_result_last_step_time (const ZsResult *result)
+{
+  guint n = result->steps != NULL ? result->steps->len : 0;
+
+  return n > 0 ? g_array_index (result->steps, ZsStepResult, n - 1).time : 0;
+}
+
 ZsWait
 zs_result_bound (const ZsResult *result)
 {

@@ -129,8 +129,11 @@ typedef struct {
   ZsOom     oom;             /* outcome OOM */
   int64_t   reported_rank, n_ranks, n_distinct_plans;
 
-  ZsTime    step_time_ps;    /* the steady step: the last simulated */
+  ZsTime    step_time_ps;    /* the steady step: the last simulated; where steps differ the mean of
+                                all but the first */
   ZsTime    wait_ps[ZS_N_WAITS];   /* sums to step_time_ps */
+  bool      steps_differ;    /* micro-batches are of different lengths */
+  double    padding_share;   /* of the tokens that were computed, where steps differ */
   double    tokens_per_second_per_gpu, samples_per_second, tflops_per_gpu, mfu, hfu;
 
   int64_t   peak_allocated_bytes, peak_reserved_bytes, peak_device_bytes;
@@ -174,4 +177,6 @@ const char *zs_wait_name (ZsWait wait);               /* "compute", "exposed_com
 /* What bounds the steady step: the host if the GPU waits for it a quarter of the time; else what takes
  * longest of the GPU's own work (ZS_WAIT_COMPUTE), communication, and offload with its optimizer. */
 ZsWait zs_result_bound (const ZsResult *result);
+/* Of the last step that ended, which spans and the use of links are about. */
+ZsTime zs_result_last_step_time (const ZsResult *result);
 const char *zs_bound_name (ZsWait bound);             /* "gpu", "communication", "offload", "host" */

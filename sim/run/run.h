@@ -30,10 +30,11 @@ typedef struct {
   void *self;
   const ZsPlan *(*next) (void *self);
   void (*free) (void *self);      /* may be NULL */
-  /* Floating point operations of one step of the model (for MFU), and with what is computed again
-   * (HFU).  NULL: from the kernels, three times the forward passes for the model. */
-  double (*model_flops)    (void *self);
-  double (*hardware_flops) (void *self);
+  /* Floating point operations of the model in the steps FIRST to LAST (for MFU), and with what is
+   * computed again (HFU).  NULL: of the last, from the kernels, three times the forward passes for the
+   * model. */
+  double (*model_flops)    (void *self, int first, int last);
+  double (*hardware_flops) (void *self, int first, int last);
   /* Repetitions: as zs_planner_place (), _digest () and _skip ().  NULL: none are looked for. */
   void     (*place)  (void *self, ZsPlannerPlace *ret_place);
   uint64_t (*digest) (void *self, bool events);
@@ -58,6 +59,9 @@ typedef struct {
   int64_t micro_steps;             /* of all steps together; 0: not known */
   int64_t samples_per_rank;        /* per step */
   int64_t tokens_per_rank;         /* per step */
+  /* Steps differ: what is said of one is the mean of all but the first.  Tokens of the steps FIRST to
+   * LAST of a rank, with and without padding.  NULL: all steps are like the last. */
+  int64_t (*tokens) (void *self, int first, int last, bool padding);
 } ZsWork;
 
 typedef struct {

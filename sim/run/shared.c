@@ -99,19 +99,19 @@ free_reader (void *self)
 }
 
 static double
-model_flops (void *self)
+model_flops (void *self, int first, int last)
 {
   const ZsPlanSource *source = &((Reader *) self)->shared->source;
 
-  return source->model_flops (source->self);
+  return source->model_flops (source->self, first, last);
 }
 
 static double
-hardware_flops (void *self)
+hardware_flops (void *self, int first, int last)
 {
   const ZsPlanSource *source = &((Reader *) self)->shared->source;
 
-  return source->hardware_flops (source->self);
+  return source->hardware_flops (source->self, first, last);
 }
 
 void

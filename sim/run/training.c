@@ -31,15 +31,15 @@ free_planner (void *self)
 }
 
 static double
-model_flops (void *self)
+model_flops (void *self, int first, int last)
 {
-  return zs_planner_model_flops (self);
+  return zs_planner_model_flops (self, first, last);
 }
 
 static double
-hardware_flops (void *self)
+hardware_flops (void *self, int first, int last)
 {
-  return zs_planner_hardware_flops (self);
+  return zs_planner_hardware_flops (self, first, last);
 }
 
 static void
@@ -69,6 +69,12 @@ open_planner (void *self, int64_t rank)
                           .free = free_planner, .model_flops = model_flops,
                           .hardware_flops = hardware_flops, .place = planner_place,
                           .digest = planner_digest, .skip = planner_skip };
+}
+
+static int64_t
+tokens (void *self, int first, int last, bool padding)
+{
+  return zs_training_tokens (((const Job *) self)->training, first, last, padding);
 }
 
 static int64_t
@@ -167,6 +173,8 @@ zs_run_known (const ZsTraining *training, const ZsMachine *machine, const ZsRunO
 
   g_assert (machine->n_ranks == training->world);
   work.tokens_per_rank = work.samples_per_rank * training->step.sequence;
+  if (zs_lengths_given (&training->lengths))
+    work.tokens = tokens;
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED
       && (training->zero.stage == 1 || training->zero.stage == 2)) {
     work.plan_key = own_plan;

@@ -32,6 +32,7 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-import.c \
   sim/scenario/scenario-import.h \
   sim/scenario/scenario-internal.h \
+  sim/scenario/scenario-lengths.c \
   sim/scenario/scenario-measured.c \
   sim/scenario/scenario-model.c \
   sim/scenario/scenario-software.c \

@@ -58,6 +58,15 @@ bool zs_reader_checkpointing (ZsReader *reader, const ZsNode *node, ZsStepShape 
                               bool *reentrant_given);
 bool zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_kind,
                           int64_t *ret_groups);
+/* scenario-lengths.c: NULL where a key was not given */
+typedef struct {
+  const ZsNode *node, *multiple, *mask, *steps, *inputs;
+  int64_t pad_to_multiple_of;
+} ZsLengthSettings;
+/* Reads LENGTHS (`sequence_lengths`; NULL: not given) and chooses the longest where SEQUENCE is NULL. */
+bool zs_reader_sequence (ZsReader *reader, const ZsNode *sequence, const ZsNode *lengths, ZsTraining *training);
+/* What follows from lengths for mask, inputs and steps of TRAINING, which is known but for them. */
+bool zs_reader_lengths (ZsReader *reader, const ZsLengthSettings *settings, ZsTraining *training);
 /* scenario-versions.c: what was given for framework, torch and transformers; `deepspeed`: that is the
  * framework */
 enum { ZS_N_GIVEN_VERSIONS = 3 };

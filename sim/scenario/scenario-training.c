@@ -9,8 +9,8 @@
 typedef struct {
   int framework, dtype, attention, attention_mask, sdpa_backend;
   ZsVersion versions[ZS_N_GIVEN_VERSIONS];
-  const ZsNode *deepspeed, *checkpointing, *optimizer, *ddp, *fsdp, *lora;
-  int64_t micro_batch, accumulation, sequence, omp_threads, steps, memory_limit, empty_cache_steps,
+  const ZsNode *deepspeed, *checkpointing, *optimizer, *ddp, *fsdp, *lora, *lengths;
+  int64_t micro_batch, accumulation, sequence, multiple, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
   bool fused_operators, reentrant, autocast, tf32, load_in_4bit, double_quant, zero_init, use_cache, packing, keep_outputs, new_inputs,
@@ -24,7 +24,7 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
        SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP,
-       USE_CACHE, PACKING, TF32, N_FIELDS };
+       USE_CACHE, PACKING, TF32, LENGTHS, MULTIPLE, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -57,6 +57,11 @@ static const ZsField FIELDS[N_FIELDS] = {
                      .max = 1 << 20 },
   [SEQUENCE] = { ZS_FIELD ("sequence_length", INT, Values, sequence), .min = 1, .max = 1 << 24,
                  .help = "tokens of a sample" },
+  [LENGTHS] = { ZS_FIELD ("sequence_lengths", NODE, Values, lengths),
+                .help = "of the micro-batches, one after another; or {mean: 900, deviation: 700} of samples, "
+                        "of which none is longer than sequence_length" },
+  [MULTIPLE] = { ZS_FIELD ("pad_to_multiple_of", INT, Values, multiple), .min = 1, .max = 1 << 24,
+                 .help = "micro-batches of varying lengths are padded to a multiple" },
   [DTYPE] = { ZS_FIELD ("dtype", WORD, Values, dtype), .words = ZS_DTYPE_WORDS,
               .word_values = ZS_DTYPE_VALUES },
   [ATTENTION] = { ZS_FIELD ("attention", WORD, Values, attention), .words = ATTENTIONS,
@@ -283,8 +288,7 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
   ZsDtype dtype = step->autocast ? usual_dtype (reader, NULL) : step->dtype;
   bool window = shape->sliding_window > 0 && step->sequence > shape->sliding_window;
   bool masked = step->attention_mask || step->packed || window;
-  bool grouped = shape->n_kv_heads != shape->n_heads && !masked
-                 && zs_behaves (&step->versions, ZS_BEHAVIOUR_NATIVE_GQA);
+  bool grouped = shape->n_kv_heads != shape->n_heads && zs_behaves (&step->versions, ZS_BEHAVIOUR_NATIVE_GQA);
   int kind = values->attention;
 
   if (given[ATTENTION] == NULL) {
@@ -299,15 +303,20 @@ choose_attention (ZsReader *reader, const Values *values, const ZsNode *const *g
           ? ZS_ATTENTION_FLASH
           : zs_attention_of_sdpa (scenario->cluster.gpu.compute_capability,
                                   step->versions.of[ZS_SOFTWARE_TORCH], dtype,
-                                  shape->head_dim, masked, grouped);
+                                  shape->head_dim, masked, grouped && !masked);
+  step->open_attention = step->attention;
   /* PyTorch's own flash kernel is FlashAttention-2 from 2.2 on; the flash-attn package's since 2023 */
   step->flash_1 = kind != ATTENTION_FLASH_2 && step->attention == ZS_ATTENTION_FLASH
                   && step->versions.of[ZS_SOFTWARE_TORCH] < ZS_VERSION (2, 2, 0);
   if (kind == ATTENTION_SDPA && given[SDPA_BACKEND] != NULL)
-    step->attention = (ZsAttention)values->sdpa_backend;
+    step->attention = step->open_attention = (ZsAttention)values->sdpa_backend;
   else if (kind == ATTENTION_SDPA)
     zs_settings_put (reader->settings, "training.attention.backend", ZS_SETTING_DERIVED,
                      "GPU, PyTorch and mask", "%s", names[step->attention]);
+  if (kind == ATTENTION_SDPA && given[SDPA_BACKEND] == NULL)
+    step->open_attention = zs_attention_of_sdpa (scenario->cluster.gpu.compute_capability,
+                                                 step->versions.of[ZS_SOFTWARE_TORCH], dtype, shape->head_dim,
+                                                 step->packed, grouped && !step->packed);
 }
 
 /* Threads of each rank: torchrun and accelerate set OMP_NUM_THREADS=1 if there are several
@@ -484,19 +493,7 @@ zs_reader_training (ZsReader *reader)
   zs_reader_default (reader, "training.checkpointing", "transformers", "none");
 
   step->sequence = values.sequence;
-  if (given[SEQUENCE] == NULL) {
-    step->sequence = MIN (2048, MAX (1, training->shape.max_position));
-    zs_reader_default (reader, "training.sequence_length", "zerosim", "%" G_GINT64_FORMAT,
-                       step->sequence);
-    zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-sequence", NULL,
-                  "no sequence length is given; %" G_GINT64_FORMAT " tokens are taken (`--seq`)",
-                  step->sequence);
-  } else if (training->shape.max_position > 0 && step->sequence > training->shape.max_position) {
-    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "long-sequence", given[SEQUENCE],
-                  "%" G_GINT64_FORMAT " tokens are more than the %" G_GINT64_FORMAT
-                  " that %s was made for",
-                  step->sequence, training->shape.max_position, training->shape.name);
-  }
+  ok &= zs_reader_sequence (reader, given[SEQUENCE], values.lengths, training);
   step->optimizer_groups = values.optimizer_groups == 2 ? 2 : 1;
   if (!ok)
     return false;
@@ -513,6 +510,12 @@ zs_reader_training (ZsReader *reader)
     ok = zs_reader_ddp (reader, values.ddp, training);
   if (!ok)
     return false;
+  const ZsLengthSettings lengths = { .node = values.lengths, .multiple = given[MULTIPLE],
+                                     .mask = given[ATTENTION_MASK], .steps = given[STEPS],
+                                     .inputs = given[NEW_INPUTS], .pad_to_multiple_of = values.multiple };
+
+  if (!zs_reader_lengths (reader, &lengths, training))
+    return false;
   note_dead_sections (reader, training->framework, given);
   note_dead_keys (reader, step, given);
   zs_reader_default (reader, "training.micro_batch", "zerosim", "%" G_GINT64_FORMAT,
@@ -520,7 +523,7 @@ zs_reader_training (ZsReader *reader)
   zs_reader_default (reader, "training.gradient_accumulation", "zerosim", "%d",
                      training->gradient_accumulation);
   zs_reader_default (reader, "training.dtype", "zerosim", "%s", ZS_DTYPE_WORDS[step->dtype]);
-  zs_reader_default (reader, "training.steps", "zerosim", "3");
+  zs_reader_default (reader, "training.steps", "zerosim", "%d", training->n_steps);
   zs_reader_cast_lora (reader, training, lora_dtype_given);
   choose_attention (reader, &values, given, step);
   choose_threads (reader, &values, given, values.framework);

@@ -11,6 +11,7 @@ zs_scenario_free (ZsScenario *scenario)
   if (scenario == NULL)
     return;
   g_free (scenario->path);
+  g_free (scenario->lengths);
   g_free ((gpointer)scenario->cluster.environment);
   zs_topology_free (scenario->topology);
   g_array_unref (scenario->measured.phases);

@@ -111,6 +111,7 @@ typedef struct {
   ZsTraining    training;
   ZsClusterSettings cluster;
   ZsTopology   *topology;       /* of the cluster, joined */
+  int64_t      *lengths;        /* the list of `sequence_lengths`, which training borrows; NULL: none */
   const char   *alloc_conf_text;   /* PYTORCH_CUDA_ALLOC_CONF; "" */
   ZsAllocConf   alloc_conf;
   int64_t       memory_limit_bytes;   /* 0: none */

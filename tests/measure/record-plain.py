@@ -19,7 +19,8 @@ import time
 import torch
 import torch.distributed as dist
 
-from runs import BASE, MORE, RUNS
+from lengths import padded, samples
+from runs import BASE, LENGTHS, MORE, RUNS
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -126,7 +127,17 @@ def optimizer_of(model, run):
     return torch.optim.AdamW(parameters, lr=1e-5, **flavour)
 
 
-def batch_of(run):
+def batch_of(run, number):
+    if run.get("lengths"):
+        each = samples(run["lengths"], number, run["batch"])
+        seq = padded(run["lengths"], each)
+        ids = torch.randint(0, run["model"]["vocab_size"], (run["batch"], seq), device="cuda")
+        if not run["mask"]:
+            return ids, {}
+        rows = torch.arange(seq)[None] < torch.tensor(each)[:, None]
+        mask = torch.empty_like(ids)
+        mask.copy_(rows)
+        return ids, dict(attention_mask=mask)
     ids = torch.randint(0, run["model"]["vocab_size"], (run["batch"], run["seq"]), device="cuda")
     kwargs = {}
     if run["mask"]:
@@ -147,7 +158,7 @@ def train(model, run, phase):
     for step in range(1, run["steps"] + 1):
         for micro in range(run["gas"]):
             boundary = micro == run["gas"] - 1
-            ids, kwargs = batch_of(run)
+            ids, kwargs = batch_of(run, (step - 1) * run["gas"] + micro)
             autocast = torch.autocast("cuda", torch.float16 if run["autocast"] == "fp16" else torch.bfloat16) \
                 if run["autocast"] else contextlib.nullcontext()
             sync = contextlib.nullcontext()
@@ -180,6 +191,8 @@ def train(model, run, phase):
         else:
             optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        if run.get("empty") and step % run["empty"] == 0:
+            torch.cuda.empty_cache()
         if run["keep"]:
             del outputs
         phase("s%d_step" % step)
@@ -191,6 +204,11 @@ def train_with_trainer(model, run, phase, out):
     place = dict(step=1, micro=0)
 
     class Marked(transformers.Trainer):
+        def _get_train_sampler(self, *args, **kwargs):
+            if run.get("lengths"):
+                return torch.utils.data.SequentialSampler(self.train_dataset)
+            return super()._get_train_sampler(*args, **kwargs)
+
         def compute_loss(self, *args, **kwargs):
             loss = super().compute_loss(*args, **kwargs)
             phase("s%dm%d_fwd" % (place["step"], place["micro"]))
@@ -208,10 +226,21 @@ def train_with_trainer(model, run, phase, out):
             place.update(step=place["step"] + 1, micro=0)
 
     generator = torch.Generator().manual_seed(1)
+    collator = transformers.default_data_collator
     rows = []
     for _ in range(run["batch"] * run["gas"] * run["steps"] * 2):
         ids = torch.randint(0, run["model"]["vocab_size"], (run["seq"],), generator=generator)
         rows.append(dict(input_ids=ids, labels=ids.clone(), attention_mask=torch.ones_like(ids)))
+    if run.get("lengths"):
+        rows = [torch.randint(0, run["model"]["vocab_size"], (n,), generator=generator)
+                for number in range(run["gas"] * (run["steps"] + 2)) for n in samples(run["lengths"], number, run["batch"])]
+        rows = [dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids.clone()) for ids in rows]
+
+        def collator(features):      # as DataCollatorForSeq2Seq pads, to the right
+            longest = padded(run["lengths"], [len(f["input_ids"]) for f in features])
+            fill = dict(input_ids=0, attention_mask=0, labels=-100)
+            return {key: torch.stack([torch.nn.functional.pad(f[key], (0, longest - len(f[key])), value=value)
+                                      for f in features]) for key, value in fill.items()}
     given = dict(bf16=not run["trainer"].get("fp16"))
     given.update(run["trainer"])
     arguments = transformers.TrainingArguments(
@@ -219,7 +248,7 @@ def train_with_trainer(model, run, phase, out):
         max_steps=run["steps"], save_strategy="no", report_to=[], logging_strategy="no", disable_tqdm=True,
         learning_rate=1e-5, gradient_checkpointing=run["ckpt"] != "none", **given)
     trainer = Marked(model=model, args=arguments, train_dataset=rows, callbacks=[Steps()],
-                     data_collator=transformers.default_data_collator)
+                     data_collator=collator)
     phase("engine")
     trainer.train()
 
@@ -237,8 +266,15 @@ def record(name, run, out):
     torch.cuda.memory._record_memory_history(max_entries=2000000, context=None)
     torch.cuda.reset_peak_memory_stats()
     clock = [time.perf_counter()]
+    history = []
+
+    def keep_history():
+        history.extend(torch.cuda.memory._snapshot()["device_traces"][local])
+        torch.cuda.memory._record_memory_history(enabled=None)
 
     def phase(label):
+        if run.get("history") and not history and label.startswith("s%dm" % (run["history"] + 1)):
+            keep_history()
         torch.cuda.synchronize()
         stats = torch.cuda.memory_stats()
         phases.append(dict(phase=label, end_us=time.time_ns() // 1000,
@@ -272,12 +308,12 @@ def record(name, run, out):
     if local > 0:
         dist.barrier()
         os._exit(0)
-    snapshot = torch.cuda.memory._snapshot()
-    torch.cuda.memory._record_memory_history(enabled=None)
+    if not history:
+        keep_history()
     handles = {0: 0}
     with gzip.open(os.path.join(out, name + ".csv.gz"), "wt", compresslevel=9) as file:
         file.write("action,addr,size,stream,time_us\n")
-        for entry in snapshot["device_traces"][local]:
+        for entry in history:
             if entry["action"] == "snapshot":
                 continue
             stream = handles.setdefault(entry["stream"], entry["stream"])
@@ -294,7 +330,7 @@ def record(name, run, out):
         file.write(json.dumps(dict(id=name, torch=torch.__version__, transformers=transformers.__version__,
                                    gpu=torch.cuda.get_device_name(0), **run, phases=phases, pinned=pinned, oom=failure,
                                    retries=torch.cuda.memory_stats()["num_alloc_retries"])) + "\n")
-    print(name, "oom" if failure else "ok", max(p["peak_allocated"] for p in phases) >> 20, "MiB", len(snapshot["device_traces"][local]), "entries",
+    print(name, "oom" if failure else "ok", max(p["peak_allocated"] for p in phases) >> 20, "MiB", len(history), "entries",
           flush=True)
     if real:
         dist.barrier()
@@ -307,7 +343,9 @@ def main():
     names = sys.argv[2:] or list(RUNS)
     if names == ["more"]:
         names = list(MORE)
-    known = {**RUNS, **MORE}
+    if names == ["lengths"]:
+        names = list(LENGTHS)
+    known = {**RUNS, **MORE, **LENGTHS}
     if len(names) == 1:
         record(names[0], dict(BASE, **known[names[0]]), out)
         return
@@ -324,7 +362,8 @@ def main():
                             "--rdzv-endpoint", "localhost:0"]
             seen = "%d,%d" % (number % gpus, (number + 1) % gpus)
         try:
-            done = subprocess.run(command, env=dict(os.environ, CUDA_VISIBLE_DEVICES=seen, OMP_NUM_THREADS="2"),
+            conf = dict(PYTORCH_CUDA_ALLOC_CONF=known[name]["conf"]) if known[name].get("conf") else {}
+            done = subprocess.run(command, env=dict(os.environ, CUDA_VISIBLE_DEVICES=seen, OMP_NUM_THREADS="2", **conf),
                                   timeout=150, capture_output=True, text=True)
             print(done.stdout, end="", flush=True)
             if done.returncode != 0:

@@ -223,3 +223,57 @@ def draw(index):
 
 for number in range(32):
     MORE["random-%02d" % number] = draw(number)
+
+
+# Micro-batches of many lengths.  LENGTHS: samples drawn as lengths.py does, cut, padded to the longest of their
+# micro-batch; their mask is given where there are several.
+ALPACA = dict(mean=900, deviation=700, seed=1, cut=4096)
+
+
+def lengths(more=None, **run):
+    return dict(lengths=dict(ALPACA, **(more or {})), steps=run.get("steps", 40 // run.get("gas", 1)),
+                history=run.get("history", 4 if run.get("gas", 1) == 1 else 1), mask=run.get("batch", 1) > 1,
+                **{k: v for k, v in run.items() if k not in ("steps", "history")})
+
+
+EXPANDABLE = "expandable_segments:True"
+LENGTHS = {
+    "len-full": lengths(),
+    "len-full-es": lengths(conf=EXPANDABLE),
+    "len-full-gas4": lengths(dict(seed=2), gas=4, clip=1.0, optimizer="foreach"),
+    "len-tiny-ck": lengths(model=TINYLLAMA, ckpt="nonreentrant", gas=4, clip=1.0),
+    "len-tiny-lora": lengths(model=TINYLLAMA, lora=adapters("all", r=8), gas=4, clip=1.0),
+    "len-tiny-lora-ck": lengths(model=TINYLLAMA, lora=adapters("all", r=8), ckpt="nonreentrant", gas=4, clip=1.0),
+    "len-tiny-lora-ck-es": lengths(model=TINYLLAMA, lora=adapters("all", r=8), ckpt="nonreentrant", gas=4, clip=1.0,
+                                   conf=EXPANDABLE),
+    "len-1b-ckre": lengths(dict(seed=3), model=LLAMA1B, ckpt="reentrant"),
+    "len-1b-lora": lengths(dict(seed=3), model=LLAMA1B, lora=adapters("all", 0.05)),
+    "len-1b-lora-ck": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant"),
+    "len-1b-lora-ck-es": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant", conf=EXPANDABLE),
+    "len-1b-lora-ck-pad": lengths(dict(multiple=256), model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant"),
+    "len-1b-lora-ck-keep": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant", keep=True, gas=4, clip=1.0),
+    "len-1b-lora-ck-split": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant",
+                                    conf="max_split_size_mb:256"),
+    "len-1b-lora-ck-power2": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant",
+                                     conf="roundup_power2_divisions:4"),
+    "len-1b-lora-ck-empty": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant", empty=4),
+    "len-1b-lora-ck-flash": lengths(model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant", backend="flash"),
+    "len-b2": lengths(batch=2),
+    "len-b2-es": lengths(batch=2, conf=EXPANDABLE),
+    "len-b2-drop": lengths(dict(cut=1024, drop=True), batch=2, model=LLAMA_MHA),
+    "len-1b-b2-lora-ck": lengths(batch=2, model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant"),
+    "len-1b-b2-lora-ck-es": lengths(batch=2, model=LLAMA1B, lora=adapters("all"), ckpt="nonreentrant", conf=EXPANDABLE),
+    "len-b2-eager": lengths(dict(cut=2048), batch=2, attn="eager"),
+    "len-qwen-b2-ck": lengths(dict(cut=2048, seed=4), batch=2, model=QWEN2, ckpt="nonreentrant", gas=2),
+    "len-autocast-b2-ck": lengths(dict(cut=2048), batch=2, dtype="fp32", autocast=True, ckpt="nonreentrant", clip=1.0),
+    "len-ddp": lengths(framework="ddp", world=4, gas=2),
+    "len-fsdp2-ck": lengths(framework="fsdp2", world=4, ckpt="nonreentrant", clip=1.0),
+    "len-long": lengths(dict(mean=3234, deviation=2547, seed=0, cut=2048, drop=True), model=LLAMA1B, ckpt="nonreentrant",
+                        lora=adapters("all"), gas=16, steps=20),
+    "len-long-cut": lengths(dict(mean=3234, deviation=2547, seed=0, cut=8192), model=LLAMA1B, ckpt="nonreentrant",
+                            lora=adapters("all"), gas=16, steps=8),
+    "len-trainer-lora-ck": lengths(trainer={}, dtype="bf16", batch=2, model=LLAMA1B, ckpt="nonreentrant",
+                                   lora=adapters("all")),
+    "len-trainer-lora-ck-b1": lengths(trainer={}, dtype="bf16", model=LLAMA1B, ckpt="nonreentrant", lora=adapters("all"),
+                                      gas=4),
+}
