@@ -1,4 +1,4 @@
-/* host-cost.c: what the host spends, and CPU tasks of offload.  SPDX-License-Identifier: MIT
+/* host-cost.c: what the host spends on Python, launches and the driver's memory.  SPDX-License-Identifier: MIT
  *
  * Reference host (speed 1): 16-core Xeon virtual machine, Python 3.12, torch 2.11, transformers 5.17.
  * Its threads are in one of two states for seconds at a time, each in its own: a loop of Python takes 101
@@ -100,44 +100,6 @@ zs_host_work_cost (const ZsHost *host, ZsHostWork work)
   return at_speed (host, HOST_WORK_COSTS[work]);
 }
 
-/* Bytes of memory traffic per element, elements per second of one thread where that binds, and the
- * fraction of the host's memory rate that many threads reach.  On the reference host, whose memory
- * rate by CPU Adam is 125 GB/s: DeepSpeedCPUAdam reads p, g, m, v and writes p, m, v: 28 bytes
- * (csrc/includes/cpu_adam.h); one thread did 0.74e9 parameters per second, two 1.28e9, four 2.5e9, 16
- * 4.46e9 (1e8 parameters; the first two at 3e7).  torch's foreach Adam makes some ten passes: 1.07e9
- * with 16 threads.  torch's mul_ of fp32 in place 1e8 in 49 ms with one thread, 14.8 with 4, 14.0 with
- * 16 (57 GB/s); fp32 to bf16 79, 22.9 and 11.7 ms (51 GB/s); memcpy 4.6 GB/s with one thread, 37 with 16.
- * Offloaded steps of one shape took 85 to 116 ms on several such machines. */
-typedef struct {
-  double bytes;          /* per element */
-  double thread_rate;    /* elements per second of one thread */
-  double fraction;       /* of the memory rate */
-} CpuTaskRate;
-
-static const CpuTaskRate CPU_TASK_RATES[ZS_N_CPU_TASKS] = {
-  [ZS_CPU_ADAM]       = { 28, 0.74e9, 1.0 },
-  [ZS_CPU_ADAM_TORCH] = { 90, 0.12e9, 0.77 },
-  [ZS_CPU_SCALE]      = { 8, 2.0e9, 0.46 },
-  [ZS_CPU_CAST]       = { 6, 1.27e9, 0.41 },
-  [ZS_CPU_COPY]       = { 2, 4.6e9, 0.59 },
-  [ZS_CPU_ZERO]       = { 1, 8.0e9, 0.59 },
-};
-
-ZsTime
-zs_cpu_task_time (const ZsHost *host, ZsCpuTask task, int64_t elements, int threads,
-                  int64_t *ret_traffic_bytes)
-{
-  const CpuTaskRate *rate = &CPU_TASK_RATES[task];
-  /* as much of the memory's time as this many bytes at full rate */
-  double traffic = rate->bytes * (double) elements / rate->fraction;
-  /* threads scale a little less than linearly: 0.74, 1.28, 2.5 on 1, 2, 4 */
-  double compute = (double) elements / (rate->thread_rate * MAX (threads, 1) * (threads > 1 ? 0.86 : 1));
-  double memory = host->memory_rate > 0 ? traffic / (double) host->memory_rate : 0;
-
-  *ret_traffic_bytes = (int64_t) traffic;
-  return zs_time_from_seconds (MAX (compute, memory));
-}
-
 /* Medians on an idle H200, CUDA 13: 45 us up to 256 MiB and about 75 us per GiB beyond; free 42 us
  * and 390 us per GiB; mapping expandable segments 6.5 ms per GiB; pinning 0.43 s per GiB. */
 #define GIB 1073741824.0
@@ -164,14 +126,4 @@ ZsTime
 zs_host_pin_cost (int64_t bytes)
 {
   return 500 * ZS_MICROSECOND + (ZsTime) ((double) bytes / GIB * 0.43e12);
-}
-
-/* glibc takes blocks from 32 MiB on from the kernel each time (the largest dynamic M_MMAP_THRESHOLD);
- * their pages are cleared at the first touch.  A copy of 2e8 bytes of fp32 to a 16-bit tensor on the GPU
- * took 42 ms on one machine, of which conversion and copy are 13: 0.3 ns per byte of the temporary; the
- * offloaded steps of others leave room for 0.1. */
-ZsTime
-zs_host_fault_cost (int64_t bytes)
-{
-  return bytes < 32 << 20 ? 0 : (ZsTime) ((double) bytes * 100.0);
 }

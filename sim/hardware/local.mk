@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 libzerosim_core_la_SOURCES += \
+  sim/hardware/cpu-time.c \
   sim/hardware/gpu.c \
   sim/hardware/gpu.h \
   sim/hardware/host-cost.c \

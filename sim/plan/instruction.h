@@ -61,6 +61,7 @@ enum {
   ZS_FLAG_ASYNC       = 1 << 3,
   ZS_FLAG_EXACT_PIN   = 1 << 4,   /* pinned at its exact size, not through the caching allocator */
   ZS_FLAG_DATA_WAIT   = 1 << 5,   /* a host wait that reads a result (.item ()) */
+  ZS_FLAG_COPIED      = 1 << 6,   /* of pageable memory: a copy from the GPU is the first to touch it */
 };
 
 typedef enum {
@@ -151,6 +152,7 @@ typedef enum {
   ZS_CPU_ADAM_TORCH,         /* torch.optim on the CPU */
   ZS_CPU_SCALE,              /* in-place multiply of fp32 */
   ZS_CPU_CAST,               /* fp32 to 16 bit or back */
+  ZS_CPU_WIDEN,              /* 16 bit to fp32, of what a blocking copy has just brought */
   ZS_CPU_COPY,               /* 1 byte read + 1 byte written per element */
   ZS_CPU_ZERO,
   ZS_N_CPU_TASKS

@@ -140,10 +140,19 @@ pin_cost (const void *self G_GNUC_UNUSED, int64_t bytes)
   return zs_host_pin_cost (bytes);
 }
 
-static ZsTime
-fault_cost (const void *self G_GNUC_UNUSED, int64_t bytes)
+/* OpenMP's, of each rank. */
+static int64_t
+threads_of_rank (const ZsCluster *cluster)
 {
-  return zs_host_fault_cost (bytes);
+  const ZsHost *host = cluster->spec.host;
+
+  return MAX (1, host->omp_threads > 0 ? host->omp_threads : MAX (1, host->cores) / cluster->node_ranks);
+}
+
+static ZsTime
+fault_cost (const void *self, int64_t bytes, bool copied)
+{
+  return zs_host_fault_cost (bytes, (int) threads_of_rank (self), copied);
 }
 
 /* ---- what moves bytes ---- */
@@ -271,10 +280,8 @@ cpu_task (const void *self, int64_t rank, ZsCpuTask task, int64_t elements, ZsTr
 {
   const ZsCluster *cluster = self;
   const ZsHost *host = cluster->spec.host;
-  int64_t traffic = 0, cores = MAX (1, host->cores);
-  int64_t threads = host->omp_threads > 0 ? host->omp_threads : cores / cluster->node_ranks;
+  int64_t traffic = 0, cores = MAX (1, host->cores), threads = threads_of_rank (cluster);
 
-  threads = MAX (1, threads);
   transfer->transfer = zs_cpu_task_time (host, task, elements, (int) threads, &traffic);
   transfer->bytes = MAX (1, traffic);
   use_memory (cluster, rank, transfer);

@@ -73,7 +73,8 @@ typedef struct {
   /* cudaMalloc, cudaFree, map and unmap (ACTION: ZsAllocatorAction); NULL: 0 */
   ZsTime  (*segment_cost) (const void *self, int action, int64_t bytes);
   ZsTime  (*pin_cost)     (const void *self, int64_t bytes);             /* NULL: 0 */
-  ZsTime  (*fault_cost)   (const void *self, int64_t bytes);   /* pageable memory; NULL: 0 */
+  /* pageable memory, COPIED: a copy from the GPU touches it first; NULL: 0 */
+  ZsTime  (*fault_cost)   (const void *self, int64_t bytes, bool copied);
   int64_t  launch_depth;         /* launches that may be pending on a stream before the host is
                                     held back; 0: no bound */
 

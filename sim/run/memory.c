@@ -368,7 +368,8 @@ zs_memory_host_alloc (Rank *rank, const ZsInstruction *instruction)
   if (slot->host.fresh && kind != ZS_HOST_PAGEABLE && machine->pin_cost != NULL)
     rank->host += machine->pin_cost (machine->self, slot->host.bytes);
   else if (kind == ZS_HOST_PAGEABLE && machine->fault_cost != NULL)
-    rank->host += machine->fault_cost (machine->self, instruction->bytes);
+    rank->host += machine->fault_cost (machine->self, instruction->bytes,
+                                       (instruction->flags & ZS_FLAG_COPIED) != 0);
   zs_account_host_pages (rank, start);
 }
 

@@ -59,7 +59,8 @@ zs_offload12_init_group (ZsStage12 *self, ZsPlan *plan, int32_t g)
     clone = zs_plan_alloc (plan, self->bytes * elements, ZS_CATEGORY_MASTER);
     zs_torch_copy (plan, ZS_WORK_OPTIMIZER, elements, self->bytes, self->bytes, "clone partition");
   }
-  ZsTensor partition = zs_plan_host_alloc (plan, self->bytes * elements, ZS_CATEGORY_MASTER, 0);
+  ZsTensor partition = zs_plan_host_alloc (plan, self->bytes * elements, ZS_CATEGORY_MASTER,
+                                           ZS_FLAG_COPIED);
 
   zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, self->bytes * elements, ZS_FLAG_BLOCKING);
   host->master[g] = host_buffer (plan, self->master_bytes * elements, ZS_CATEGORY_MASTER,

@@ -109,10 +109,10 @@ zero3_offload_gradient (Zero3 *zero, ZsPlan *plan, int32_t index, int64_t n, int
       zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, 4 * n, pinned);
       zs_plan_unref (plan, wide);
     } else {
-      ZsTensor half = zs_plan_host_alloc (plan, to * n, ZS_CATEGORY_OFFLOAD, 0);
+      ZsTensor half = zs_plan_host_alloc (plan, to * n, ZS_CATEGORY_OFFLOAD, ZS_FLAG_COPIED);
 
       zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, to * n, ZS_FLAG_BLOCKING);
-      zs_plan_cpu_task (plan, ZS_CPU_CAST, n);
+      zs_plan_cpu_task (plan, ZS_CPU_WIDEN, n);
       zs_plan_unref (plan, half);
     }
   }

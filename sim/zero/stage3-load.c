@@ -328,7 +328,8 @@ make_masters (Zero3 *zero, ZsPlan *plan)
       }
       if (!zero3_params_on_host (zero)) {
         /* .to ("cpu") of the 16-bit shards, then the conversion */
-        ZsTensor half = zs_plan_host_alloc (plan, n * zero->model_bytes, ZS_CATEGORY_OFFLOAD, 0);
+        ZsTensor half = zs_plan_host_alloc (plan, n * zero->model_bytes, ZS_CATEGORY_OFFLOAD,
+                                            ZS_FLAG_COPIED);
 
         zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, n * zero->model_bytes, ZS_FLAG_BLOCKING);
         group->master = zs_plan_host_alloc (plan, n * b, ZS_CATEGORY_MASTER, 0);

@@ -17,3 +17,7 @@ tests_hardware_test_kernel_beside_SOURCES = tests/hardware/test-kernel-beside.c
 tests_hardware_test_kernel_beside_LDADD = $(TEST_LIBS)
 TESTS += tests/hardware/host-speed.sh
 EXTRA_DIST += tests/hardware/host-speed.py tests/hardware/host-speed.sh
+check_PROGRAMS += tests/hardware/test-cpu-time
+TESTS += tests/hardware/test-cpu-time
+tests_hardware_test_cpu_time_SOURCES = tests/hardware/test-cpu-time.c
+tests_hardware_test_cpu_time_LDADD = $(TEST_LIBS)

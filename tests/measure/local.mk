@@ -12,6 +12,7 @@ EXTRA_DIST += \
   tests/measure/measure.py \
   tests/measure/measure.sh \
   tests/measure/occupied.py \
+  tests/measure/offload-copies.py \
   tests/measure/rows.py \
   tests/measure/steps.py \
   tests/measure/streams.py \
