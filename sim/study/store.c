@@ -118,9 +118,8 @@ sql_type (ZsCellKind kind)
 static bool
 make_tables (ZsStore *store, const ZsSweep *sweep, GError **error)
 {
-  g_autoptr (GString) sql = g_string_new ("BEGIN IMMEDIATE; CREATE TABLE meta (key TEXT PRIMARY KEY, "
-                                          "value TEXT); CREATE TABLE results (configuration INTEGER "
-                                          "PRIMARY KEY");
+  g_autoptr (GString) sql = g_string_new ("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT); "
+                                          "CREATE TABLE results (configuration INTEGER PRIMARY KEY");
   g_autofree char *total = g_strdup_printf ("%" G_GINT64_FORMAT, sweep->n_kept);
   g_autofree char *n_axes = g_strdup_printf ("%u", sweep->axes->len);
 
@@ -133,6 +132,10 @@ make_tables (ZsStore *store, const ZsSweep *sweep, GError **error)
   for (int i = 0; i < zs_columns_count (); i++)
     g_string_append_printf (sql, ", %s %s", zs_column_name (i), sql_type (zs_column_kind (i)));
   g_string_append (sql, ", " ZS_COLUMN_ERROR " TEXT)");
+  if (!store_execute (store, "BEGIN IMMEDIATE", error))
+    return false;
+  if (!store_is_empty (store))    /* another process was faster */
+    return store_execute (store, "ROLLBACK", error);
   return store_execute (store, sql->str, error) && put_meta (store, "schema", SCHEMA, error)
          && put_meta (store, "program", PACKAGE_VERSION, error)
          && put_meta (store, "name", sweep->name, error)
@@ -161,7 +164,8 @@ store_read_axes (ZsStore *store, GError **error)
 static bool
 prepare_insert (ZsStore *store, GError **error)
 {
-  g_autoptr (GString) sql = g_string_new ("INSERT INTO results VALUES (?");
+  /* what another process has put there is the same */
+  g_autoptr (GString) sql = g_string_new ("INSERT OR IGNORE INTO results VALUES (?");
 
   for (int i = 0; i < store->n_axes + zs_columns_count () + 2; i++)
     g_string_append (sql, ", ?");
@@ -225,8 +229,8 @@ zs_store_open (const char *path, const ZsSweep *sweep, GError **error)
 
   if (store == NULL)
     return NULL;
-  if (store_is_empty (store) ? !make_tables (store, sweep, error)
-                       : !store_check_schema (store, error) || !check_sweep (store, sweep, error))
+  if ((store_is_empty (store) && !make_tables (store, sweep, error)) || !store_check_schema (store, error)
+      || !check_sweep (store, sweep, error))
     return NULL;
   if (!store_read_axes (store, error) || !prepare_insert (store, error))
     return NULL;

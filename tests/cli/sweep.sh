@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A sweep gives the same bytes for any number of threads, shards and interruptions, and says what is wrong with bad input.
-echo 1..12
+echo 1..13
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 n=0
 # result NAME: the last command's status decides
@@ -44,6 +44,10 @@ done
 result "three shards put together give the same bytes"
 "$ZEROSIM" sweep "$dir/sweep.yaml" --output "$dir/all.db" --csv "$dir/again.csv" >/dev/null && cmp -s "$dir/one.csv" "$dir/again.csv"
 result "a merged file counts as done"
+"$ZEROSIM" sweep "$dir/sweep.yaml" --output "$dir/both.db" --csv "$dir/b1.csv" >/dev/null 2>"$dir/message" & other=$!
+"$ZEROSIM" sweep "$dir/sweep.yaml" --output "$dir/both.db" --csv "$dir/b2.csv" >/dev/null 2>&1; status=$?
+wait $other && [ $status = 0 ] && cmp -s "$dir/one.csv" "$dir/b1.csv" && cmp -s "$dir/one.csv" "$dir/b2.csv"
+result "two that write to one file both come to the whole"
 
 # Killed ten times: when a random number of rows more is there, or sooner, so that it does not matter how fast
 # the machine is.  Rows are written four times a second, so there are enough of them for some seconds; a sweep that
