@@ -42,7 +42,7 @@ bool  zs_reader_apply_versions (ZsReader *reader, const char *const *sets);
 /* ---- scenario-import.c: files of other programs ---- */
 bool zs_reader_import_accelerate (ZsReader *reader, const char *path);
 bool zs_reader_import_training_args (ZsReader *reader, const char *path);
-/* After both: what their mixed precision is under the framework that they chose (accelerator.py: native_amp). */
+/* After both, and after --set: what their mixed precision is under the framework that they chose (accelerator.py: native_amp). */
 bool zs_reader_end_imports (ZsReader *reader);
 
 /* ---- sections; false if an error was added ---- */

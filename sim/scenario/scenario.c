@@ -188,7 +188,7 @@ read_document (const char *path, ZsDocument *document, const ZsScenarioFlags *fl
     ok = zs_reader_import_training_args (&reader, flags->training_args);
   if (ok && flags->accelerate != NULL)
     ok = zs_reader_import_accelerate (&reader, flags->accelerate);
-  ok = ok && zs_reader_end_imports (&reader) && zs_reader_apply_sets (&reader, sets) && read_sections (&reader);
+  ok = ok && zs_reader_apply_sets (&reader, sets) && zs_reader_end_imports (&reader) && read_sections (&reader);
   if (!ok || zs_errors_count (errors) > before) {
     g_assert (zs_errors_count (errors) > before);
     zs_scenario_free (reader.scenario);

@@ -414,6 +414,19 @@ search_smallest (Search *search)
   return run_wanted (search);
 }
 
+/* Instructions of a run, by those of all structures: the job as it is may end after a few. */
+static int64_t
+usual_instructions (const ZsAdvice *advice)
+{
+  int64_t all = 0, n = 0;
+
+  for (guint i = 0; i < advice->trials->len; i++) {
+    all += zs_advice_trial (advice, (int) i)->n_instructions;
+    n += zs_advice_trial (advice, (int) i)->valid;
+  }
+  return MAX (all / MAX (n, 1), LEAST_INSTRUCTIONS);
+}
+
 static bool
 run_search (Search *search)
 {
@@ -421,14 +434,14 @@ run_search (Search *search)
   int choice[ZS_SPACE_MAX_DIMENSIONS] = { 0 };
 
   want (search, choice);
-  if (!run_wanted (search))
+  if (!run_wanted (search) || !search_structures (search))
     return false;
-  int64_t each = MAX (zs_advice_trial (advice, 0)->n_instructions, LEAST_INSTRUCTIONS);
-  int64_t limit = advice->options.exhaustive ? MAX_WHOLE_SPACE : WHOLE_SPACE_INSTRUCTIONS / each;
+  int64_t limit = advice->options.exhaustive ? MAX_WHOLE_SPACE
+                                             : WHOLE_SPACE_INSTRUCTIONS / usual_instructions (advice);
 
   if (!advice->options.two_parts && count_sensible (advice->space, limit) <= limit)
     return search_all (search);
-  return search_structures (search) && search_smallest (search) && search_tuning (search);
+  return search_smallest (search) && search_tuning (search);
 }
 
 bool

@@ -87,6 +87,21 @@ add_stage (Builder *builder)
       add_value (dimension, set_int (ZERO "stage", stage), NULL)->stage = stage;
 }
 
+/* Whole replicas, or one GPU: DeepSpeed beside them.  It is simulated with AdamW alone, and ZeRO-3 with whole
+ * weights. */
+static void
+add_deepspeed (Builder *builder)
+{
+  const ZsStepShape *step = &builder->scenario->training.step;
+  ZsDimension *dimension = NULL;
+
+  if (step->optimizer <= ZS_OPTIMIZER_FOR_LOOP)
+    dimension = add_dimension (builder, "stage", ZS_DIMENSION_STRUCTURE, ZS_SENSE_ALWAYS,
+                               "DeepSpeed: what is sharded takes less memory and communicates more");
+  for (int stage = 2; dimension != NULL && stage <= (step->load_in_4bit ? 2 : 3); stage++)
+    add_value (dimension, g_strdup ("training.framework=deepspeed"), set_int (ZERO "stage", stage), NULL)->stage = stage;
+}
+
 static void
 add_offload (Builder *builder)
 {
@@ -294,25 +309,29 @@ zs_space_new (const ZsScenario *scenario, const char *const *names, bool machine
               || scenario->training.framework == ZS_FRAMEWORK_FSDP2;
   const ZsZeroConfig *zero = &scenario->training.zero;
 
-  space->stage = deepspeed ? zero->stage : -1;
+  bool whole = !deepspeed && !fsdp;
+
+  space->stage = deepspeed ? zero->stage : whole ? 0 : -1;
   space->offload = fsdp                                       ? scenario->training.fsdp.cpu_offload
-                   : !deepspeed                             ? -1
+                   : !deepspeed                                ? 0
                    : zero->offload_param != ZS_DEVICE_NONE     ? 2
                    : zero->offload_optimizer != ZS_DEVICE_NONE ? 1
                                                                : 0;
-  if (deepspeed) {
+  if (deepspeed)
     add_stage (&builder);
+  else if (whole)
+    add_deepspeed (&builder);
+  if (deepspeed || (whole && space->n > 0))
     add_offload (&builder);
-  }
   if (fsdp)
     add_fsdp (&builder);
   add_checkpointing (&builder);
   add_batch (&builder, machines);
   add_switches (&builder);
-  if (deepspeed) {
+  if (deepspeed || (whole && space->dimensions[0].values[space->dimensions[0].n_values - 1].stage > 0))
     add_zero_sizes (&builder);
+  if (deepspeed)
     add_zero_switches (&builder);
-  }
   if (fsdp)
     add_fsdp_switches (&builder);
   return space;

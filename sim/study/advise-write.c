@@ -303,13 +303,6 @@ write_nothing_fits (const ZsAdvice *advice, ZsText *text)
                   advice->trials->len,
                   advice->options.host_memory_limit != 0 || advice->options.gpu_memory_limit != 0
                       || advice->options.step_time_limit != 0 ? " within the limits" : "");
-  bool deepspeed = false;
-
-  for (int i = 0; i < advice->space->n; i++)
-    deepspeed |= strcmp (advice->space->dimensions[i].name, "stage") == 0;
-  if (!deepspeed)
-    zs_text_wrap (text, "", 0, "The framework stays as it is here; `zerosim run` also tries DeepSpeed's offload for a job "
-                               "without it.");
   if (advice->hardware->len == 0)
     zs_text_wrap (text, "", 0, "Neither does it on up to 64 of these GPUs, nor on larger ones: it takes a "
                                "smaller model, a shorter sequence or adapters (--lora).");

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # `zerosim advise`: the JSON's names, files to paste that the program reads back, limits, and bad input.
-echo 1..9
+echo 1..10
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 n=0
 result () {
@@ -94,6 +94,25 @@ r = json.load(open(sys.argv[1] + "/run.json"))
 assert abs(r["tokens_per_second_per_gpu"] - float(open(sys.argv[1] + "/speed").read())) < 1e-6
 END
 result "FSDP: accelerate's configuration to paste gives the promised speed"
+cat >"$dir/ddp.json" <<END
+{"output_dir": "out", "bf16": true, "per_device_train_batch_size": 2, "max_length": 1024}
+END
+"$ZEROSIM" advise "$dir/ddp.json" --model llama-3.2-1b --gpus 4xA100-40G --memory-limit 11GiB --json >"$dir/ddp-advice.json" && python3 - "$dir" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1] + "/ddp-advice.json"))
+s = d["smallest_change"]
+assert not d["fits_as_it_is"] and s["set"]["training.framework"] == "deepspeed"
+assert s["ds_config"]["zero_optimization"]["stage"] >= 2 and s["training_arguments"]["deepspeed"] == "ds_config.json"
+json.dump(s["ds_config"], open(sys.argv[1] + "/ds_config.json", "w"))
+json.dump(dict(json.load(open(sys.argv[1] + "/ddp.json")), **s["training_arguments"]), open(sys.argv[1] + "/args.json", "w"))
+open(sys.argv[1] + "/speed", "w").write("%.17g" % s["result"]["tokens_per_second_per_gpu"])
+END
+"$ZEROSIM" run "$dir/args.json" --model llama-3.2-1b --gpus 4xA100-40G --memory-limit 11GiB --json --no-advice >"$dir/run.json" && python3 - "$dir" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1] + "/run.json"))
+assert abs(r["tokens_per_second_per_gpu"] - float(open(sys.argv[1] + "/speed").read())) < 1e-6, r["tokens_per_second_per_gpu"]
+END
+result "replicas that do not fit: DeepSpeed, and the files to paste give the promised speed"
 "$ZEROSIM" advise "$dir/job.yaml" --objective fastest 2>"$dir/message"
 [ $? = 2 ] && grep -q "tokens_per_second, memory, cost" "$dir/message"
 result "an unknown objective is wrong usage"
