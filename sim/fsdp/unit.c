@@ -194,6 +194,7 @@ make_optimizer (FsdpUnits *units)
       .elements = parameter->local_elements, .dtype = units->config.parameter_dtype,
       .columns = units->config.version == 2 ? units->model->parameters[i].columns : 0,
       .embedding = zs_parameter_is_embedding (units->model, (int32_t) i),
+      .idle = zs_idle_elements (units->model, &units->shape, (int32_t) i, parameter->local_elements),
     };
   }
   units->optimizer = zs_torch_optimizer_new (units->plan, units->config.optimizer, units->shape.sm_count,

@@ -5,13 +5,13 @@
  * Matrix products: the output is cut into tiles, one thread block each; the SMs take them in waves;
  * of the tile sizes (and cuts of the inner dimension) the fastest is taken, as cuBLAS's heuristics
  * intend.  Long products run at lower clocks because of power.  Constants: fitted to 342 bf16
- * products in the shapes of LLaMA measured on one H200 (torch 2.11): median error 2.9 %, 90 % within
- * 10.8 %; those below 20 us were bound by their launch when measured.
+ * products in the shapes of LLaMA measured in loops on one H200 (torch 2.11): median error 2.8 %, 90 % within
+ * 8 % (those below 20 us were bound by their launch when measured), and to those in training steps: 1 %.
  *
  * Power.  A loop of products draws more than the GPU may, and its clock falls by a quarter; in a step
- * whose other kernels draw less the clock stays up.  Where a GPU's rate at full clock is known
- * (ZsGpu.matmul_full_clock), a product in a step runs at that rate up to a tensor share of one half, and
- * slower beyond.  1100 products in 34 training steps on one H200 (tests/data/h200-steps).
+ * whose other kernels draw less it falls less.  Where a GPU's rate at full clock is known
+ * (ZsGpu.matmul_full_clock), a product in a step runs at that rate as long as the tensor cores are busy less
+ * than two fifths of the step, and slower beyond.
  *
  * Attention: useful (causal) operations at a fraction of the dense peak, and terms for the kernels
  * around it.  Constants: 215 runs of three back ends on the same H200.
@@ -41,29 +41,52 @@ typedef struct {
   double rate;             /* relative to the largest tile */
 } Tile;
 
-static const Tile TILES[] = {
-  { 256, 128, 1.0 }, { 128, 256, 1.0 }, { 128, 128, 1.0 },
-  { 128, 64, 0.488 }, { 64, 128, 0.488 }, { 64, 64, 0.354 },
+/* What cuBLAS has kernels for.  Of these the fastest is taken, as its heuristics intend. */
+typedef struct {
+  Tile   tiles[16];
+  double start;            /* a tile's prologue and epilogue, as extra inner dimension */
+  double partial_wave;     /* how much of a wave's rest is lost */
+  double loop_rate;        /* of the dense peak, in a full wave of a short product called in a loop */
+  double power_loss;       /* per decade beyond ... */
+  double power_start;      /* ... seconds, up to one decade */
+  double fixed;            /* seconds */
+  double queue;            /* seconds, of products of more than two waves: a kernel that clears the counter from
+                              which blocks take their tiles */
+  double join;             /* seconds of the kernel that adds up what a cut of the inner dimension left */
+  double form_rate[3];     /* forward, dgrad, wgrad */
+} Tiles;
+
+/* Hopper's (nvjet): the tiles that 385 products of training steps named (tests/data/h200-steps); rates
+ * relative to 256 x 128 from those and from 342 products in loops.  Median error 1 % in steps, 2.8 % in loops. */
+static const Tiles HOPPER_TILES = {
+  { { 256, 128, 1.0 }, { 128, 256, 1.0 }, { 192, 192, 1.0 }, { 320, 128, 1.0 }, { 128, 320, 1.0 },
+    { 192, 128, 0.97 }, { 128, 192, 0.97 }, { 128, 128, 0.94 }, { 128, 64, 0.60 }, { 64, 128, 0.60 },
+    { 64, 64, 0.40 } },
+  199.0, 0.82, 0.842, 0.152, 4.52e-5, 2.7e-6, 2.4e-6, 0, { 1.0, 0.994, 0.980 },
+};
+/* others, by the same loops without the tiles that only Hopper has */
+static const Tiles TILES = {
+  { { 256, 128, 1.0 }, { 128, 256, 1.0 }, { 128, 128, 1.0 }, { 128, 64, 0.488 }, { 64, 128, 0.488 },
+    { 64, 64, 0.354 } },
+  170.0, 0.627, 0.82, 0.130, 4.89e-5, 3.0e-6, 0, 0, { 1.0, 0.971, 0.966 },
 };
 /* fp32 without tensor cores is less choosy */
-static const Tile LANE_TILES[] = {
-  { 128, 128, 1.0 }, { 128, 64, 0.97 }, { 64, 128, 0.97 }, { 64, 64, 0.9 }, { 128, 32, 0.8 },
-  { 32, 128, 0.8 }, { 64, 32, 0.7 }, { 32, 64, 0.7 },
+static const Tiles LANE_TILES = {
+  { { 128, 128, 1.0 }, { 128, 64, 0.97 }, { 64, 128, 0.97 }, { 64, 64, 0.9 }, { 128, 32, 0.8 },
+    { 32, 128, 0.8 }, { 64, 32, 0.7 }, { 32, 64, 0.7 } },
+  40.0, 0.627, 0, 0, 1, 3.0e-6, 0, 7.0e-6, { 1.0, 1.0, 1.0 },
 };
-#define LANE_START       40.0
-#define TILE_RATE        0.82      /* of the dense peak, in a full wave of a short product */
-#define TILE_START       170.0     /* a tile's prologue and epilogue, as extra inner dimension */
-#define PARTIAL_WAVE     0.627     /* how much of a wave's rest is lost */
 #define MATMUL_TRAFFIC   0.755     /* of peak bandwidth, when a product is bound by memory */
-#define POWER_LOSS       0.130     /* per decade beyond ... */
-#define POWER_START      4.89e-5   /* ... seconds, up to one decade */
-#define MATMUL_FIXED     3.0e-6
 #define SPLIT_TRAFFIC    0.8
-/* Inside a step, by the share s of its time spent in products and attention: kernels bound by the clock
- * take 1 + slope x loss x (s - start) as long.  Measured: s = 0.28 to 0.54: 0.97 to 1.04; 0.60: 1.05; 0.69: 1.10
- * and 1.12; 0.71: 1.15; a loop (1.0): 1.24. */
-#define POWER_SHARE      0.5
-#define POWER_SLOPE      4.0     /* x the loss of the best product in a loop, 0.125 on the H200 */
+/* Inside a step, by how busy it keeps the tensor cores (u: useful operations / what they could do at full clock):
+ * kernels bound by the clock take 1 + slope x loss x (u - start) as long, in backward and the optimizer, which
+ * follow upon what draws most, a third more.  Measured in steady steps (forward, backward), clocks read by
+ * tests/measure/power.py: u = 0.37 to 0.41: 1.0; 0.46 to 0.48: 1.02-1.03, 1.03-1.045; 0.57: 1.08, 1.10; 0.60 to
+ * 0.64: 1.07-1.08, 1.09-1.11; a loop of products: 1.24; loops of attention alone follow the same line (0.37: 1.0; 0.47:
+ * 1.02; 0.60 to 0.68: 1.08-1.12). */
+#define POWER_SHARE      0.41
+#define POWER_SLOPE      2.9     /* x the loss of the best product in a loop, 0.1375 on the H200 */
+#define POWER_BACKWARD   1.3
 /* GPUs of one kind differ in the clock that their power allows: products vary by 8 % within a cluster,
  * outliers left out, memory-bound work hardly (Sinha et al., Not All GPUs Are Created Equal, SC 22,
  * arXiv 2208.11035).  Taken as the span of a box plot's whiskers (5.4 standard deviations) of a normal
@@ -73,7 +96,6 @@ static const Tile LANE_TILES[] = {
  * integers; nearly all of the 64 lanes of Volta and GA100 (general knowledge, not measured). */
 #define FP32_RATE        0.75
 #define FP32_RATE_64     0.93
-static const double FORM_RATE[] = { 1.0, 0.971, 0.966 };   /* forward, dgrad, wgrad */
 
 /* Attention: microseconds fixed + operations / rate + what grows with the elements of q (row sums, the
  * accumulator of dq, dk and dv of all heads) + what grows with the sequence alone (the longest block).
@@ -111,8 +133,8 @@ static const AttentionRate ATTENTION_RATES[ZS_N_ATTENTIONS][2][2] = {
 /* FlashAttention-1, also in Triton: 30-50 % forward and 25-35 % backward of the A100's peak (arXiv
  * 2307.08691), less on Hopper, whose tensor cores it does not keep busy: about 200 TFLOP/s over both,
  * from published runs of 65536 tokens, which spend four fifths of their time in it. */
-#define FLASH_1_AMPERE_FORWARD  0.36
-#define FLASH_1_AMPERE_BACKWARD 0.30
+#define FLASH_1_AMPERE_FORWARD  0.345
+#define FLASH_1_AMPERE_BACKWARD 0.288
 
 /* Memory-bound kernels: fixed + bytes / (fraction x bandwidth).  Source of these and of the costs by
  * element below: every kernel of training steps of three LLaMA shapes (T = 1024 to 4096, h = 2048 and
@@ -122,16 +144,18 @@ typedef struct {
   double fixed;             /* us */
 } TrafficRate;
 
-#define KERNEL_FIXED 1.7    /* us: a gap of 1.3 between kernels of a stream, and the ramp */
+#define KERNEL_FIXED 1.8    /* us: a gap of 1.4 between kernels of a stream (1.1 after tiny ones, 1.6 in steps of
+                               large ones), and the ramp */
 
 static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
   [ZS_KERNEL_ELEMENTWISE]        = { 0.89, KERNEL_FIXED },   /* 4.0-4.5 TB/s */
   [ZS_KERNEL_CAST]               = { 0.90, KERNEL_FIXED },   /* to 16 bit: 4.2-4.4 TB/s; from: below */
   [ZS_KERNEL_BROADCAST]          = { 0.88, KERNEL_FIXED },
+  [ZS_KERNEL_STRIDED]            = { 0.88, KERNEL_FIXED },
   [ZS_KERNEL_CONCATENATE]        = { 0.88, KERNEL_FIXED },
-  [ZS_KERNEL_REDUCE_ROWS]        = { 0.85, 7.0 },            /* 16.8 and 33.5 MB: 12-22 us; 8.4 MB: 6 */
-  [ZS_KERNEL_REDUCE_COLUMNS]     = { 0.30, KERNEL_FIXED },   /* 16.8 MB in 13 us */
-  [ZS_KERNEL_SOFTMAX]            = { 0.47, KERNEL_FIXED },   /* forward: 2.1-2.45 TB/s; back: below */
+  [ZS_KERNEL_REDUCE_ROWS]        = { 0.85, 5.5 },            /* and more: below */
+  [ZS_KERNEL_REDUCE_COLUMNS]     = { 0.55, 10.0 },           /* memset included: 16.8 MB in 16 us, 67 MB in 38 */
+  [ZS_KERNEL_SOFTMAX]            = { 0.44, KERNEL_FIXED },   /* forward, of long rows: 2.1 TB/s; others: below */
   [ZS_KERNEL_FILL]               = { 0.70, KERNEL_FIXED },   /* of 16 bit: 3.37 TB/s; of fp32: below */
   [ZS_KERNEL_COPY]               = { 0.88, KERNEL_FIXED },   /* 4.27 TB/s; torch.cat of rows 3.9 */
   [ZS_KERNEL_EMBEDDING]          = { 0.60, KERNEL_FIXED },
@@ -141,6 +165,10 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
   [ZS_KERNEL_NORM]               = { 0.89, KERNEL_FIXED },   /* 4.3 TB/s */
   [ZS_KERNEL_TINY]               = { 0.88, KERNEL_FIXED },
 };
+#define SOFTMAX_SHORT_ROW      1024   /* a warp keeps a row in its registers: 3.7 TB/s */
+#define SOFTMAX_SHORT_FRACTION 0.78
+#define SOFTMAX_CACHED_ROW     65536  /* the L1 keeps it (256 KB): 2.5 TB/s at 32000 */
+#define SOFTMAX_CACHED_FRACTION 0.525
 #define SOFTMAX_BACK_FRACTION  0.60   /* three operands of 4 bytes: 2.8-3.0 TB/s */
 #define FILL_WIDE_FRACTION     0.96   /* fp32: 4.6-4.7 TB/s */
 #define ADAM_NARROW_FRACTION   0.58   /* 16-bit parameters and states: 2.65-2.79 TB/s */
@@ -151,6 +179,11 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
  * element on the H200 (132 SMs at 1.98 GHz). */
 #define BROADCAST_ELEMENT   2.0    /* 2.2-3.5 ps in all, more with more operands: ... */
 #define BROADCAST_BYTE      0.15   /* ... per byte of an element's operands */
+#define STRIDED_ELEMENT     2.15   /* of several sequences: 2.8-2.9 in all; ... */
+#define STRIDED_ONE         1.95   /* ... of one, which has a dimension less: 2.7 */
+#define STRIDED_DIFFER      0.4    /* where operands are laid out differently: 3.1-3.5 and 2.8-3.2 */
+#define STRIDED_TYPES       1.9    /* where they are of two types: 5.05 */
+#define STRIDED_BYTE        0.17
 #define CONCATENATE_ELEMENT 4.4    /* 4.3-4.5 */
 #define CAST_UP_ELEMENT     2.85   /* bf16 to fp32, also of bool: 2.7-3.0 (2.0-2.1 TB/s) */
 #define CAST_DOUBLE_ELEMENT 4.0    /* to fp64 */
@@ -163,7 +196,20 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
 #define EMBEDDING_SORT        70.0    /* us: twelve kernels of sort and scan */
 #define EMBEDDING_ELEMENT     16.0    /* ps: fp32 sums of pieces and their joining */
 
-#define TINY_TIME       2.3e-6   /* 0.8-1.3 us and the gap */
+/* A reduction gives 16 rows to a block.  Where an SM has two blocks at most, nothing hides the latency of walking
+ * over a long row: 2048 rows of 4096 take 18 to 23 us and 8192 rows 40; 4096 of 8192 take 50, by their bytes 33. */
+#define ROWS_OF_BLOCK   16
+#define ROW_ELEMENT     2.0e-3   /* us, of a row beyond ... */
+#define ROW_SHORT       2048     /* ... these */
+#define ROWS_BACKWARD   3.5      /* us: between their making and this another product has passed through the L2 */
+
+/* Fused AdamW of elements that never had a gradient: 0 divided by the root of 0 takes the slow ways of the division
+ * and the root.  The first tensor of models with an embedding of their own, of whose rows few are named by a batch:
+ * 172 us for 21 million at 1980 MHz, 205 at 1660, where others take 105 (bf16). */
+#define ADAM_IDLE_ELEMENT 8.2    /* ps */
+#define ADAM_CLOCK      0.35     /* the part of its time that follows the clock, with 16-bit parameters */
+
+#define TINY_TIME       2.4e-6   /* 0.8-1.3 us and the gap */
 
 /* fp32 lanes of an SM: 64 on Pascal's GP100, Volta, Turing and GA100, else 128 (CUDA C programming guide) */
 static int
@@ -209,18 +255,23 @@ parts (int64_t a, int64_t b)
   return (double) ((a + b - 1) / b);
 }
 
+static const Tiles *
+tiles_of (const ZsGpu *gpu, const ZsKernel *kernel)
+{
+  if (!on_tensor_cores (gpu, kernel))
+    return &LANE_TILES;
+  return gpu->compute_capability >= 90 && gpu->compute_capability < 100 ? &HOPPER_TILES : &TILES;
+}
+
 /* Seconds of arithmetic of an m x n x k product, and the number of blocks of the tile chosen. */
 static double
-tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, bool tensor, double *ret_blocks)
+tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, double *ret_blocks)
 {
-  const Tile *tiles = tensor ? TILES : LANE_TILES;
-  size_t n_tiles = tensor ? G_N_ELEMENTS (TILES) : G_N_ELEMENTS (LANE_TILES);
-  double start = tensor ? TILE_START : LANE_START;
+  const Tiles *tiles = tiles_of (gpu, kernel);
   double best = HUGE_VAL, n_sms = MAX (gpu->sm_count, 1);
   double traffic_rate = (double) gpu->memory_rate * memory_scale (gpu) * SPLIT_TRAFFIC;
 
-  for (size_t i = 0; i < n_tiles; i++) {
-    const Tile *tile = &tiles[i];
+  for (const Tile *tile = tiles->tiles; tile->rows > 0; tile++) {
     double whole_tiles = parts (kernel->m, tile->rows) * parts (kernel->n, tile->columns);
 
     for (int split = 1; split <= 8; split *= 2) {
@@ -228,12 +279,12 @@ tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, bool t
         break;
       double blocks = whole_tiles * split;
       double waves = blocks / n_sms, whole = ceil (waves);
-      double used = whole <= 1 ? whole : waves + (whole - waves) * PARTIAL_WAVE;
-      double inner = (double) kernel->k / split + start;
+      double used = whole <= 1 ? whole : waves + (whole - waves) * tiles->partial_wave;
+      double inner = (double) kernel->k / split + tiles->start;
       double seconds = used * 2.0 * tile->rows * tile->columns * inner / (rate_per_sm * tile->rate);
 
       if (split > 1)
-        seconds += (double) kernel->m * (double) kernel->n * 4.0 * split / traffic_rate;
+        seconds += (double) kernel->m * (double) kernel->n * 4.0 * split / traffic_rate + tiles->join;
       if (seconds < best) {
         best = seconds;
         *ret_blocks = blocks;
@@ -246,35 +297,37 @@ tiles_time (const ZsGpu *gpu, const ZsKernel *kernel, double rate_per_sm, bool t
 /* How much longer what the clock bounds takes in a step of SHARE.  What a GPU's best product in a loop
  * loses against its full clock says how short of power it is. */
 static double
-power_factor (const ZsGpu *gpu, double share)
+power_factor (const ZsGpu *gpu, const ZsKernel *kernel, double share)
 {
   double loss = gpu->matmul_efficiency > 0 ? gpu->matmul_full_clock / gpu->matmul_efficiency - 1 : 0;
+  bool backward = kernel->kind == ZS_KERNEL_ATTENTION_BACKWARD || kernel->kind == ZS_KERNEL_ADAM_FUSED
+                  || (kernel->kind == ZS_KERNEL_MATMUL && kernel->form != ZS_MATMUL_FORWARD);
 
-  return 1 + POWER_SLOPE * MAX (loss, 0.0) * CLAMP (share - POWER_SHARE, 0.0, 1.0);
+  return 1 + POWER_SLOPE * MAX (loss, 0.0) * CLAMP (share - POWER_SHARE, 0.0, 1.0) * (backward ? POWER_BACKWARD : 1);
 }
 
 static double
 matmul_seconds (const ZsGpu *gpu, const ZsKernel *kernel, bool at_full_clock, double slower,
                 double *ret_blocks)
 {
+  const Tiles *tiles = tiles_of (gpu, kernel);
   bool tensor = on_tensor_cores (gpu, kernel), full_clock = at_full_clock && tensor;
   double fraction = full_clock ? gpu->matmul_full_clock
-                    : tensor   ? TILE_RATE * matmul_scale (gpu)
+                    : tensor   ? tiles->loop_rate * matmul_scale (gpu)
                                : lanes (gpu) == 64 ? FP32_RATE_64 : FP32_RATE;
   double rate_per_sm = dense_peak (gpu, kernel) / MAX (gpu->sm_count, 1) * fraction
-                       * (tensor ? FORM_RATE[MIN (kernel->form, 2)] : 1.0);
-  double arithmetic = tiles_time (gpu, kernel, rate_per_sm, tensor, ret_blocks);
+                       * tiles->form_rate[MIN (kernel->form, 2)];
+  double tile_blocks = 0, arithmetic = tiles_time (gpu, kernel, rate_per_sm, &tile_blocks);
   double m = (double) kernel->m, n = (double) kernel->n, k = (double) kernel->k;
   double traffic = (m * n + m * k + n * k) * kernel->element_bytes
                    / ((double) gpu->memory_rate * MATMUL_TRAFFIC * memory_scale (gpu));
   double seconds = MAX (arithmetic * slower, traffic);
-  double decades = log10 (MAX (seconds, 1e-7) / POWER_START);
+  double decades = log10 (MAX (seconds, 1e-7) / tiles->power_start);
 
-  if (traffic > arithmetic)
-    *ret_blocks = 0;
+  *ret_blocks = traffic > arithmetic ? 0 : tile_blocks;
   if (tensor && !full_clock)
-    seconds *= 1 + POWER_LOSS * CLAMP (decades, 0.0, 1.0);
-  return seconds + MATMUL_FIXED;
+    seconds *= 1 + tiles->power_loss * CLAMP (decades, 0.0, 1.0);
+  return seconds + tiles->fixed + (tile_blocks > 2.0 * gpu->sm_count ? tiles->queue : 0);
 }
 
 /* Instructions per second, as SMs x clock, where the reference is 1.  The clock follows from the
@@ -317,6 +370,9 @@ element_cost (const ZsKernel *kernel)
   switch (kernel->kind) {
   case ZS_KERNEL_BROADCAST:
     return BROADCAST_ELEMENT + BROADCAST_BYTE * width;
+  case ZS_KERNEL_STRIDED:
+    return (kernel->m == 1 ? STRIDED_ONE : STRIDED_ELEMENT) + STRIDED_BYTE * width
+           + (kernel->form == ZS_STRIDES_DIFFER ? STRIDED_DIFFER : kernel->form == ZS_STRIDES_TYPES ? STRIDED_TYPES : 0);
   case ZS_KERNEL_CONCATENATE:
     return CONCATENATE_ELEMENT;
   case ZS_KERNEL_CAST:
@@ -334,6 +390,8 @@ traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
 
   if (kernel->kind == ZS_KERNEL_SOFTMAX && kernel->bytes > 8 * kernel->n)
     fraction = SOFTMAX_BACK_FRACTION;
+  else if (kernel->kind == ZS_KERNEL_SOFTMAX && kernel->k > 0 && kernel->k <= SOFTMAX_CACHED_ROW)
+    fraction = kernel->k <= SOFTMAX_SHORT_ROW ? SOFTMAX_SHORT_FRACTION : SOFTMAX_CACHED_FRACTION;
   else if (kernel->kind == ZS_KERNEL_FILL && kernel->element_bytes == 4)
     fraction = FILL_WIDE_FRACTION;
   else if (kernel->kind == ZS_KERNEL_ADAM_FUSED && kernel->element_bytes == 2)
@@ -352,6 +410,19 @@ traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
              ? (rate->fixed + EMBEDDING_TOKEN * (double) kernel->m * ratio) * 1e-6
              : (EMBEDDING_SORT + EMBEDDING_ELEMENT * 1e-6 * n * ratio) * 1e-6;
   }
+  if (kernel->kind == ZS_KERNEL_ADAM_FUSED) {
+    double idle = ADAM_IDLE_ELEMENT * 1e-12 * slower * slower / issue_scale (gpu);
+    double part = n > 0 ? CLAMP ((double) kernel->m / n, 0.0, 1.0) : 0;
+
+    if (kernel->element_bytes == 2)
+      traffic *= 1 + ADAM_CLOCK * (slower - 1);
+    return (1 - part) * traffic + part * MAX (traffic, idle * n) + rate->fixed * 1e-6;
+  }
+  if (kernel->kind == ZS_KERNEL_REDUCE_ROWS && kernel->launch == ZS_LAUNCH_AUTOGRAD)
+    traffic += ROWS_BACKWARD * 1e-6;
+  if (kernel->kind == ZS_KERNEL_REDUCE_ROWS && kernel->k > ROW_SHORT
+      && n / (double) kernel->k <= 2.0 * ROWS_OF_BLOCK * MAX (gpu->sm_count, 1))
+    traffic += ROW_ELEMENT * 1e-6 * (double) (kernel->k - ROW_SHORT);
   double issue = slower * element_cost (kernel) * 1e-12 * n / issue_scale (gpu);
 
   return MAX (traffic, issue) + rate->fixed * 1e-6;
@@ -362,7 +433,7 @@ zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, ZsPace pace)
 {
   bool full_clock = pace.tensor_share >= 0 && gpu->matmul_full_clock > 0;
   double slowest = pace.slowest > 0 ? pace.slowest : 1;
-  double slower = (full_clock ? power_factor (gpu, pace.tensor_share) : 1) * slowest;
+  double slower = (full_clock ? power_factor (gpu, kernel, pace.tensor_share) : 1) * slowest;
   double seconds, blocks;
 
   switch (kernel->kind) {
@@ -380,6 +451,14 @@ zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, ZsPace pace)
     seconds = traffic_seconds (gpu, kernel, slower);
   }
   return zs_time_from_seconds (MAX (seconds, TINY_TIME));
+}
+
+double
+zs_kernel_busy_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
+{
+  if (kernel->kind > ZS_KERNEL_ATTENTION_BACKWARD || !on_tensor_cores (gpu, kernel) || gpu->matmul_full_clock <= 0)
+    return 0;
+  return kernel->flops / (dense_peak (gpu, kernel) * gpu->matmul_full_clock);
 }
 
 double

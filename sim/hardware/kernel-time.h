@@ -13,12 +13,15 @@
 ZsTime zs_kernel_time (const ZsGpu *gpu, const ZsKernel *kernel);
 /* What a training step makes of the clock. */
 typedef struct {
-  double tensor_share;   /* the part of its time in products and attention; below 0: not known, as in a loop */
+  double tensor_share;   /* how busy it keeps the tensor cores: the part of its kernels' time that their useful
+                            operations take at the full clock's rate; below 0: not known, as in a loop */
   double slowest;        /* how much longer the slowest of its GPUs takes; 0: 1 */
 } ZsPace;
 
 /* The same inside such a step. */
 ZsTime zs_kernel_time_in_step (const ZsGpu *gpu, const ZsKernel *kernel, ZsPace pace);
+/* Seconds that the operations of KERNEL that tensor cores do take at the full clock's rate. */
+double zs_kernel_busy_seconds (const ZsGpu *gpu, const ZsKernel *kernel);
 /* Of N GPUs of one kind, for which all wait: ZsPace.slowest. */
 double zs_slowest_of (int64_t n);
 /* How many thread blocks KERNEL fills the SMs with; 0 for a kernel bound by memory. */

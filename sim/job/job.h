@@ -34,8 +34,8 @@ typedef struct {
   bool         save;                 /* the model is saved after the last step */
 } ZsTraining;
 
-/* The part of a step's kernel time on GPU that is products and attention, at full clock: what the power
- * limit depends on (kernel-time.h).  -1: not known for this GPU and these versions. */
+/* How busy a step's kernels keep the tensor cores of GPU, at full clock: what the power limit depends on
+ * (ZsPace).  -1: not known for this GPU and these versions. */
 double zs_training_tensor_share (const ZsTraining *training, const ZsGpu *gpu);
 
 /* The plan of one rank, chunk by chunk. */

@@ -48,6 +48,8 @@ zs_planner_new (const ZsTraining *training, int64_t rank)
 
   planner->training = *training;
   training = &planner->training;
+  planner->training.step.step_tokens = training->step.micro_batch * training->step.sequence
+                                       * MAX (training->gradient_accumulation, 1) * MAX (training->world, 1);
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)   /* module.bfloat16 () takes the buffers along */
     planner->training.step.cast_model
       = !zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST)

@@ -1,4 +1,4 @@
-/* tensor-share.c: how much of a step is spent in products and attention.  SPDX-License-Identifier: MIT
+/* tensor-share.c: how busy a step keeps the tensor cores.  SPDX-License-Identifier: MIT
  *
  * From plans of one and two layers on one GPU: the rest of the layers are like the second.  What a
  * framework adds (gathers, copies) is small beside it and left out. */
@@ -7,7 +7,8 @@
 #include "sim/hardware/kernel-time.h"
 #include "sim/job/job.h"
 
-typedef struct { double tensor, other, optimizer; } Times;
+/* Seconds: of kernels, and what the tensor cores' operations in them take at the full clock's rate. */
+typedef struct { double busy, kernels, optimizer; } Times;
 
 static Times
 of_layers (const ZsTraining *training, const ZsGpu *gpu, int64_t n_layers)
@@ -35,14 +36,14 @@ of_layers (const ZsTraining *training, const ZsGpu *gpu, int64_t n_layers)
       const ZsKernel *kernel = &plan->kernels[in->id];
       double seconds = zs_time_to_seconds (zs_kernel_time_in_step (gpu, kernel, (ZsPace) { .tensor_share = 0 }));
 
-      if (kernel->kind <= ZS_KERNEL_ATTENTION_BACKWARD)
-        times.tensor += seconds;
-      else if (kernel->kind == ZS_KERNEL_FILL && optimizer)
+      if (kernel->kind == ZS_KERNEL_FILL && optimizer)
         continue;   /* states that the first step makes */
-      else if (optimizer)
+      if (optimizer)
         times.optimizer += seconds;
-      else
-        times.other += seconds;
+      else {
+        times.busy += zs_kernel_busy_seconds (gpu, kernel);
+        times.kernels += seconds;
+      }
     }
   return times;
 }
@@ -55,8 +56,8 @@ zs_training_tensor_share (const ZsTraining *training, const ZsGpu *gpu)
     return -1;
   Times one = of_layers (training, gpu, 1), two = of_layers (training, gpu, 2);
   double more = (double) MAX (training->shape.n_layers - 1, 0);
-  double tensor = one.tensor + more * (two.tensor - one.tensor);
-  double other = one.other + more * (two.other - one.other);
+  double busy = one.busy + more * (two.busy - one.busy);
+  double kernels = one.kernels + more * (two.kernels - one.kernels);
   double optimizer = one.optimizer + more * (two.optimizer - one.optimizer);
   bool sharded = training->framework == ZS_FRAMEWORK_FSDP1 || training->framework == ZS_FRAMEWORK_FSDP2
                  || (training->framework == ZS_FRAMEWORK_DEEPSPEED && training->zero.stage > 0);
@@ -64,7 +65,7 @@ zs_training_tensor_share (const ZsTraining *training, const ZsGpu *gpu)
   optimizer /= (double) MAX (training->gradient_accumulation, 1) * (double) (sharded ? training->world : 1);
   if (training->zero.offload_optimizer != ZS_DEVICE_NONE)
     optimizer = 0;
-  double all = tensor + other + optimizer;
+  double all = kernels + optimizer;
 
-  return all > 0 ? tensor / all : 0;
+  return all > 0 ? busy / all : 0;
 }

@@ -26,8 +26,8 @@ typedef struct {
   int64_t rows, columns;
   int64_t bytes, bytes32, row_bytes, weight_bytes, buffer_bytes, semaphore_bytes;
   ZsForwardKernel up, square, mean, epsilon, rsqrt, scale, down, weight;
-  uint32_t weight_dx, weight_dw, sum_dw, cast_up, multiply, row_sum, row_power, row_scale, row_multiply,
-    expand, power, double_it, grad, add, cast_down, residual;
+  uint32_t weight_dx, weight_dw, sum_dw, cast_up, multiply, scale_back, row_sum, row_power, row_scale,
+    row_multiply, expand, power, double_it, grad, add, cast_down, residual;
 } ZsNormKind;
 
 typedef struct { ZsTensor x_square, x_scale, rsqrt, rsqrt_scale, normal; } ZsNormSaved;

@@ -15,15 +15,12 @@ enter (ZsEmitter *e, ZsKernel kernel)
   return zs_plan_kernel (e->plan, &kernel);
 }
 
-/* A kernel of N elements that moves BYTES. */
 static ZsForwardKernel
-forward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+enter_forward (ZsEmitter *e, ZsKernel kernel)
 {
-  ZsKernel kernel = { .kind = (uint8_t) kind, .launch = ZS_LAUNCH_EAGER,
-                      .element_bytes = (uint8_t) element, .n = n, .bytes = bytes,
-                      .flops = (double) n, .name = name };
   ZsForwardKernel result;
 
+  kernel.launch = ZS_LAUNCH_EAGER;
   result.id[0] = enter (e, kernel);
   kernel.launch = ZS_LAUNCH_NO_GRAD;
   result.id[1] = enter (e, kernel);
@@ -31,11 +28,51 @@ forward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t elem
 }
 
 static uint32_t
+enter_backward (ZsEmitter *e, ZsKernel kernel)
+{
+  kernel.launch = ZS_LAUNCH_AUTOGRAD;
+  return enter (e, kernel);
+}
+
+/* A kernel of N elements that moves BYTES. */
+static ZsKernel
+sized (ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  return (ZsKernel) { .kind = (uint8_t) kind, .element_bytes = (uint8_t) element, .n = n, .bytes = bytes,
+                      .flops = (double) n, .name = name };
+}
+
+static ZsForwardKernel
+forward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  return enter_forward (e, sized (kind, n, bytes, element, name));
+}
+
+static uint32_t
 backward (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
 {
-  return enter (e, (ZsKernel) { .kind = (uint8_t) kind, .launch = ZS_LAUNCH_AUTOGRAD,
-                                .element_bytes = (uint8_t) element, .n = n, .bytes = bytes,
-                                .flops = (double) n, .name = name });
+  return enter_backward (e, sized (kind, n, bytes, element, name));
+}
+
+/* Of heads that are transposed. */
+static ZsKernel
+strided (const ZsEmitter *e, ZsStrides strides, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  ZsKernel kernel = sized (ZS_KERNEL_STRIDED, n, bytes, element, name);
+
+  kernel.m = e->batch;
+  kernel.form = (uint8_t) strides;
+  return kernel;
+}
+
+/* Of fp32 numbers in rows of COLUMNS; OPERANDS of them are read or written. */
+static ZsKernel
+in_rows (ZsKernelKind kind, int64_t n, int operands, int64_t columns, const char *name)
+{
+  ZsKernel kernel = sized (kind, n, n * 4 * operands, 4, name);
+
+  kernel.k = columns;
+  return kernel;
 }
 
 static ZsKernel
@@ -43,7 +80,6 @@ product (const ZsEmitter *e, int64_t m, int64_t n, int64_t k, ZsMatmulForm form,
          int64_t element, const char *name)
 {
   return (ZsKernel) { .kind = ZS_KERNEL_MATMUL, .form = (uint8_t) form, .launch = (uint8_t) launch,
-                      
                       .element_bytes = (uint8_t) element,
                       .tf32 = zs_behaves (&e->shape.versions, ZS_BEHAVIOUR_TF32_BY_DEFAULT) || e->shape.tf32,
                       .m = m, .n = n, .k = k,
@@ -76,7 +112,7 @@ add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
                                              &kind->semaphore_bytes);
   kind->up = forward (e, ZS_KERNEL_CAST, n, n * (a + 4), a, "rmsnorm.to fp32");
   kind->square = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 8, 4, "rmsnorm.pow");
-  kind->mean = forward (e, ZS_KERNEL_REDUCE_ROWS, n, n * 4, 4, "rmsnorm.mean");
+  kind->mean = enter_forward (e, in_rows (ZS_KERNEL_REDUCE_ROWS, n, 1, columns, "rmsnorm.mean"));
   kind->epsilon = forward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm.add eps");
   kind->rsqrt = forward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm.rsqrt");
   kind->scale = forward (e, ZS_KERNEL_BROADCAST, n, n * 8, 4, "rmsnorm.scale");
@@ -87,7 +123,8 @@ add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
   kind->sum_dw = backward (e, ZS_KERNEL_REDUCE_COLUMNS, n, n * a, a, "rmsnorm backward.weight sum");
   kind->cast_up = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), a, "rmsnorm backward.to fp32");
   kind->multiply = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.product");
-  kind->row_sum = backward (e, ZS_KERNEL_REDUCE_ROWS, n, n * 4, 4, "rmsnorm backward.row sum");
+  kind->scale_back = backward (e, ZS_KERNEL_BROADCAST, n, n * 8, 4, "rmsnorm backward.scale");
+  kind->row_sum = enter_backward (e, in_rows (ZS_KERNEL_REDUCE_ROWS, n, 1, columns, "rmsnorm backward.row sum"));
   kind->row_power = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.pow");
   kind->row_scale = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.row scale");
   kind->row_multiply = backward (e, ZS_KERNEL_TINY, rows, rows * 12, 4, "rmsnorm backward.row product");
@@ -126,7 +163,8 @@ add_adapter (ZsEmitter *e, ZsLinearKind *kind)
   kind->a = forward_product (e, t, r, in, b, "lora_A");
   kind->b = forward_product (e, t, out, r, b, "lora_B");
   kind->scale = forward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * 2 * b, b, "lora.scale");
-  kind->add = forward (e, ZS_KERNEL_ELEMENTWISE, t * out, t * out * (a + 2 * b), b, "lora.add");
+  kind->add = forward (e, a == b ? ZS_KERNEL_ELEMENTWISE : ZS_KERNEL_BROADCAST, t * out, t * out * (a + 2 * b), b,
+                       "lora.add");
   kind->cast_out = forward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora.to base");
   kind->cast_back = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), a, "lora backward.to adapter");
   kind->cast_base = backward (e, ZS_KERNEL_CAST, t * out, t * out * (a + b), b, "lora backward.to base");
@@ -211,35 +249,36 @@ add_rotary (ZsEmitter *e)
 {
   const ZsModelShape *s = &e->model->shape;
   int64_t a = e->element, q = e->tokens * s->n_heads * s->head_dim, d = s->head_dim;
-  int64_t kv = e->tokens * s->n_kv_heads * s->head_dim, table = e->sequence * d;
+  int64_t kv = e->tokens * s->n_kv_heads * s->head_dim, table = e->sequence * d, w = e->stream;
+  /* under autocast the tables are fp32, and so is what they are multiplied to */
+  ZsStrides factor = w == a ? ZS_STRIDES_ALIKE : ZS_STRIDES_TYPES;
 
-  e->k.rotary_mul_q = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "rotary.mul");
+  e->k.rotary_mul_q = enter_forward (e, strided (e, factor, q, q * (a + w), a, "rotary.mul"));
   e->k.rotary_half_q = forward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary.neg");
   e->k.rotary_cat_q = forward (e, ZS_KERNEL_CONCATENATE, q, q * 2 * a, a, "rotary.cat");
-  e->k.rotary_add_q = forward (e, ZS_KERNEL_BROADCAST, q, q * 3 * a, a, "rotary.add");
-  e->k.rotary_mul_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "rotary.mul");
+  e->k.rotary_add_q = enter_forward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 3 * a, a, "rotary.add"));
+  e->k.rotary_mul_k = enter_forward (e, strided (e, factor, kv, kv * (a + w), a, "rotary.mul"));
   e->k.rotary_half_k = forward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary.neg");
   e->k.rotary_cat_k = forward (e, ZS_KERNEL_CONCATENATE, kv, kv * 2 * a, a, "rotary.cat");
-  e->k.rotary_add_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 3 * a, a, "rotary.add");
-  e->k.back_mul_q = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "rotary backward.mul");
+  e->k.rotary_add_k = enter_forward (e, strided (e, ZS_STRIDES_DIFFER, kv, kv * 3 * a, a, "rotary.add"));
+  e->k.back_mul_q = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a, "rotary backward.mul"));
   e->k.back_half_q = backward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary backward.neg");
   e->k.rotary_fill_q = backward (e, ZS_KERNEL_FILL, q, q * a, a, "rotary backward.fill");
-  e->k.rotary_copy_q = backward (e, ZS_KERNEL_BROADCAST, q / 2, q * a, a, "rotary backward.copy");
+  e->k.rotary_copy_q = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q / 2, q * a, a, "rotary backward.copy"));
   e->k.back_add_q = backward (e, ZS_KERNEL_ELEMENTWISE, q, q * 3 * a, a, "rotary backward.add");
-  e->k.back_join_q = backward (e, ZS_KERNEL_BROADCAST, q, q * 3 * a, a, "rotary backward.add");
-  e->k.back_mul_k = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "rotary backward.mul");
+  e->k.back_join_q = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 3 * a, a, "rotary backward.add"));
+  e->k.back_mul_k = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, kv, kv * 2 * a, a, "rotary backward.mul"));
   e->k.back_half_k = backward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary backward.neg");
   e->k.rotary_fill_k = backward (e, ZS_KERNEL_FILL, kv, kv * a, a, "rotary backward.fill");
-  e->k.rotary_copy_k = backward (e, ZS_KERNEL_BROADCAST, kv / 2, kv * a, a, "rotary backward.copy");
+  e->k.rotary_copy_k = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, kv / 2, kv * a, a, "rotary backward.copy"));
   e->k.back_add_k = backward (e, ZS_KERNEL_ELEMENTWISE, kv, kv * 3 * a, a, "rotary backward.add");
-  e->k.back_join_k = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 3 * a, a, "rotary backward.add");
-  e->k.q_copy = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "q.contiguous");
-  e->k.k_copy = backward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "k.contiguous");
-  e->k.repeat = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "repeat_kv");
+  e->k.back_join_k = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, kv, kv * 3 * a, a, "rotary backward.add"));
+  e->k.q_copy = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a, "q.contiguous"));
+  e->k.k_copy = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, kv, kv * 2 * a, a, "k.contiguous"));
+  e->k.repeat = enter_forward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a, "repeat_kv"));
   e->k.head_reduce = backward (e, ZS_KERNEL_REDUCE_COLUMNS, q, q * a, a, "repeat_kv backward");
-  int64_t w = e->stream;
-  e->k.cache_k = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * w, w, "cache.update");
-  e->k.cache_v = forward (e, ZS_KERNEL_BROADCAST, kv, kv * 2 * a, a, "cache.update");
+  e->k.cache_k = enter_forward (e, strided (e, ZS_STRIDES_DIFFER, kv, kv * 2 * w, w, "cache.update"));
+  e->k.cache_v = enter_forward (e, strided (e, ZS_STRIDES_DIFFER, kv, kv * 2 * a, a, "cache.update"));
   e->k.q_cast = forward (e, ZS_KERNEL_CAST, q, q * (a + w), 4, "autocast.q");
   e->k.k_cast = forward (e, ZS_KERNEL_CAST, kv, kv * (a + w), 4, "autocast.k");
   e->k.q_cast_back = backward (e, ZS_KERNEL_CAST, q, q * (a + w), a, "autocast backward.q");
@@ -293,13 +332,13 @@ add_attention (ZsEmitter *e)
   e->k.scores_scale = forward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores.scale");
   e->k.scores_mask = forward (e, ZS_KERNEL_BROADCAST, scores, scores * 2 * a, a, "scores.mask");
   e->k.scores_up = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), a, "scores.to fp32");
-  e->k.softmax = forward (e, ZS_KERNEL_SOFTMAX, scores, scores * 8, 4, "softmax");
+  e->k.softmax = enter_forward (e, in_rows (ZS_KERNEL_SOFTMAX, scores, 2, length, "softmax"));
   e->k.scores_down = forward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), 4, "scores.to 16 bit");
-  e->k.context_copy = forward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "context.contiguous");
+  e->k.context_copy = enter_forward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a, "context.contiguous"));
   e->k.scores_cast = backward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), a, "scores backward.cast");
   e->k.softmax_back = backward (e, ZS_KERNEL_SOFTMAX, scores, scores * 12, 4, "softmax backward");
   e->k.back_scores_scale = backward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores backward.scale");
-  e->k.back_context_copy = backward (e, ZS_KERNEL_BROADCAST, q, q * 2 * a, a, "context backward.contiguous");
+  e->k.back_context_copy = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a, "context backward.contiguous"));
   e->k.mask_fill = forward (e, ZS_KERNEL_ELEMENTWISE, e->tokens * length, e->tokens * length * (1 + a), a,
                             "additive mask");
 }
@@ -314,7 +353,9 @@ add_rest (ZsEmitter *e)
   e->k.stream_cast_back = backward (e, ZS_KERNEL_CAST, n, n * (a + e->stream), 4, "residual backward.cast");
 
   e->k.embedding = forward (e, ZS_KERNEL_EMBEDDING, n, n * 2 * a, a, "embedding");
-  e->k.residual = forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual");
+  e->k.residual = e->stream == a   /* else fp32 and 16 bit meet */
+                    ? forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual")
+                    : forward (e, ZS_KERNEL_BROADCAST, n, n * (a + 2 * e->stream), a, "residual");
   e->k.residual_add = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual backward");
   e->k.silu = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 2 * a, a, "silu");
   e->k.product = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu * up");
@@ -324,7 +365,7 @@ add_rest (ZsEmitter *e)
   e->k.back_tiny = backward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
   e->k.pad = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 16, 4, "labels.pad");
   e->k.logits_up = forward (e, ZS_KERNEL_CAST, v, v * (a + 4), a, "logits.to fp32");
-  e->k.log_softmax = forward (e, ZS_KERNEL_SOFTMAX, v, v * 8, 4, "log_softmax");
+  e->k.log_softmax = enter_forward (e, in_rows (ZS_KERNEL_SOFTMAX, v, 2, s->vocabulary, "log_softmax"));
   e->k.nll = forward (e, ZS_KERNEL_TINY, e->tokens, e->tokens * 12, 4, "nll_loss");
   e->k.shift = forward (e, ZS_KERNEL_COPY, v, v * 8, 4, "logits.shift");
   e->k.shift_back = backward (e, ZS_KERNEL_COPY, v, v * 8, 4, "logits backward.shift");
@@ -353,8 +394,8 @@ fuse_norm (ZsEmitter *e, ZsNormKind *kind)
   ZsForwardKernel *skipped[] = { &kind->up, &kind->square, &kind->mean, &kind->epsilon, &kind->rsqrt,
                                  &kind->scale, &kind->down };
   uint32_t *skipped_back[] = { &kind->weight_dx, &kind->weight_dw, &kind->cast_up, &kind->multiply,
-                               &kind->row_sum, &kind->row_power, &kind->row_scale, &kind->row_multiply,
-                               &kind->expand, &kind->power, &kind->double_it, &kind->grad, &kind->add };
+                               &kind->scale_back, &kind->row_sum, &kind->row_power, &kind->row_scale,
+                               &kind->row_multiply, &kind->expand, &kind->power, &kind->double_it, &kind->grad, &kind->add };
 
   for (gsize i = 0; i < G_N_ELEMENTS (skipped); i++)
     *skipped[i] = NO_KERNEL;

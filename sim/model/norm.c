@@ -100,7 +100,7 @@ input_gradient (ZsEmitter *e, const ZsNormKind *kind, ZsTensor gradient, ZsNormS
   ZsTensor to_rsqrt = zs_temporary (e, kind->bytes32);
   zs_run_back (e, kind->multiply);
   ZsTensor total = zs_temporary (e, kind->bytes32);
-  zs_run_back (e, kind->multiply);
+  zs_run_back (e, kind->scale_back);
   if (e->popped) {
     zs_release (e, &saved->rsqrt_scale);
     zs_release (e, &saved->x_scale);

@@ -3,6 +3,8 @@
 
 #include "sim/model/optimizer-internal.h"
 
+#include <math.h>
+
 #include "sim/base/digest.h"
 
 /* ATen/native/cuda/MultiTensorApply.cuh: elements of a block, blocks of a kernel, and tensors that the
@@ -219,6 +221,16 @@ step_one (ZsTorchOptimizer *optimizer, int i, ZsTensor last)
   return denominator;
 }
 
+int64_t
+zs_idle_elements (const ZsModel *model, const ZsStepShape *shape, int32_t parameter, int64_t elements)
+{
+  double tokens = (double) MAX (shape->step_tokens, shape->micro_batch * shape->sequence);
+
+  if (model->shape.tied_embeddings || !zs_parameter_is_embedding (model, parameter))
+    return 0;
+  return (int64_t) ((double) elements * exp (-tokens / (double) MAX (model->shape.vocabulary, 1)));
+}
+
 /* Elements and bytes of GROUP. */
 static int64_t
 sum_group (const ZsTorchOptimizer *optimizer, int group, int64_t *ret_bytes)
@@ -243,7 +255,14 @@ adam_step (ZsTorchOptimizer *optimizer, int group)
   ZsTensor last = ZS_NO_TENSOR;
 
   if (optimizer->kind == ZS_OPTIMIZER_FUSED) {   /* reads p, g, m, v; writes p, m, v */
-    optimizer_launch (optimizer, ZS_KERNEL_ADAM_FUSED, elements, bytes * 7, element, "fused AdamW");
+    ZsKernel kernel = { .kind = ZS_KERNEL_ADAM_FUSED, .launch = ZS_LAUNCH_NO_GRAD, .phase_class = 1,
+                        .element_bytes = (uint8_t) element, .n = elements, .bytes = bytes * 7,
+                        .flops = (double) elements, .name = "fused AdamW" };
+
+    for (int i = 0; i < optimizer->n; i++)
+      if (optimizer->tensors[i].group == group)
+        kernel.m += optimizer->tensors[i].idle;
+    zs_plan_launch (optimizer->plan, zs_plan_kernel (optimizer->plan, &kernel));
     launch_rest (optimizer, group, 4);
     return;
   }

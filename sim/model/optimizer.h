@@ -6,6 +6,7 @@
  * histories; bitsandbytes/optim/optimizer.py (not recorded). */
 #pragma once
 
+#include "sim/model/model.h"
 #include "sim/model/shape.h"
 #include "sim/plan/plan.h"
 
@@ -15,6 +16,7 @@ typedef struct {
   ZsDtype dtype;
   int     group;         /* parameter group, from 0 */
   bool    embedding;     /* Trainer has bitsandbytes keep 32-bit states for it */
+  int64_t idle;          /* elements that never had a gradient: zs_idle_elements () */
 } ZsOptimizerTensor;
 
 typedef struct {
@@ -26,6 +28,10 @@ typedef struct {
   ZsTensor          *first, *second, *steps;   /* per tensor: exp_avg and exp_avg_sq, or what they are called */
   uint32_t           label_step, label_clip, label_zero;
 } ZsTorchOptimizer;
+
+/* Of ELEMENTS of an input embedding that is no head too: those of rows that no token of a step names, if tokens
+ * are drawn evenly and steps repeat theirs.  0 of other parameters. */
+int64_t zs_idle_elements (const ZsModel *model, const ZsStepShape *shape, int32_t parameter, int64_t elements);
 
 /* What the step is called. */
 const char *zs_optimizer_name (ZsOptimizerKind kind);

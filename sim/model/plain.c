@@ -196,6 +196,7 @@ zs_plain_hooks_new (const ZsModel *model, const ZsStepShape *shape, ZsPlan *plan
       .elements = parameter->elements, .columns = parameter->columns, .dtype = parameter->dtype,
       .group = shape->optimizer_groups == 2 && parameter->columns == 1,
       .embedding = zs_parameter_is_embedding (model, (int32_t) i),
+      .idle = zs_idle_elements (model, shape, (int32_t) i, parameter->elements),
     };
     ZsKernel kernel = { .kind = ZS_KERNEL_ELEMENTWISE, .launch = ZS_LAUNCH_AUTOGRAD,
                         .element_bytes = (uint8_t) element, .n = parameter->elements,

@@ -55,6 +55,7 @@ typedef enum {
 /* How one rank runs the model: what sim/model needs to emit a micro-step. */
 typedef struct {
   int64_t      micro_batch, sequence;
+  int64_t      step_tokens;         /* of all ranks and micro-steps of a step; 0: those of a micro-step */
   ZsDtype      dtype;               /* of parameters and activations */
   ZsAttention  attention;
   ZsAttention  open_attention;      /* where lengths vary: of micro-batches without padding */

@@ -12,16 +12,18 @@ typedef enum {
   ZS_KERNEL_ATTENTION_BACKWARD,
   ZS_KERNEL_ELEMENTWISE, /* bytes read + written, contiguous, vectorised */
   ZS_KERNEL_CAST,        /* dtype conversion */
-  ZS_KERNEL_BROADCAST,   /* elementwise with a broadcast or strided operand: n elements written */
+  ZS_KERNEL_BROADCAST,   /* elementwise with an operand that is broadcast or of another type: n elements
+                            written */
+  ZS_KERNEL_STRIDED,     /* elementwise on heads that are transposed, of m sequences; form: ZsStrides */
   ZS_KERNEL_CONCATENATE, /* torch.cat of strided operands along the last dimension: n elements */
-  ZS_KERNEL_REDUCE_ROWS, /* sum, mean, norm over the last dimension */
+  ZS_KERNEL_REDUCE_ROWS, /* sum, mean, norm over the last dimension, of k elements (0: not known) */
   ZS_KERNEL_REDUCE_COLUMNS, /* sum over tokens: gradients of norm weights */
-  ZS_KERNEL_SOFTMAX,     /* softmax, log-softmax and their backward, loss kernels */
+  ZS_KERNEL_SOFTMAX,     /* softmax, log-softmax and their backward; k: of a row (0: not known) */
   ZS_KERNEL_FILL,        /* memset */
   ZS_KERNEL_COPY,        /* device to device */
   ZS_KERNEL_EMBEDDING,   /* gather of rows */
   ZS_KERNEL_EMBEDDING_BACKWARD,   /* m: tokens; n: elements of the incoming gradient */
-  ZS_KERNEL_ADAM_FUSED,  /* elements = n; bytes of traffic */
+  ZS_KERNEL_ADAM_FUSED,  /* n elements, of which m never had a gradient; bytes of traffic */
   ZS_KERNEL_ADAM_FOREACH,
   ZS_KERNEL_NORM,        /* 2-norm over all elements */
   ZS_KERNEL_TINY,        /* on a handful of elements: the launch is all */
@@ -39,6 +41,9 @@ typedef enum {
   ZS_ATTENTION_CUDNN_MASK, /* only as the form of a kernel: cuDNN's with a mask, the whole square */
   ZS_N_ATTENTIONS
 } ZsAttention;
+
+/* The operands of a strided kernel: all transposed alike, laid out differently, of different types. */
+typedef enum { ZS_STRIDES_ALIKE, ZS_STRIDES_DIFFER, ZS_STRIDES_TYPES } ZsStrides;
 
 typedef enum { ZS_MATMUL_FORWARD, ZS_MATMUL_DGRAD, ZS_MATMUL_WGRAD } ZsMatmulForm;
 

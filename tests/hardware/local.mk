@@ -21,3 +21,5 @@ check_PROGRAMS += tests/hardware/test-cpu-time
 TESTS += tests/hardware/test-cpu-time
 tests_hardware_test_cpu_time_SOURCES = tests/hardware/test-cpu-time.c
 tests_hardware_test_cpu_time_LDADD = $(TEST_LIBS)
+TESTS += tests/hardware/power.sh
+EXTRA_DIST += tests/hardware/power.py tests/hardware/power.sh

@@ -71,9 +71,9 @@ for case, step in steps.items():
             wrong.append("%s: kernels %.2f of the step, said to be bound by %s" % (case, share, result["bound_by"]))
 
 for half, what in (("c", "calibration"), ("v", "validation"), ("e", "shapes of micro_e2e.csv")):
-    ok(statistics.median(map(abs, sums[half])) <= 0.03 and max(map(abs, sums[half])) <= 0.10,
+    ok(statistics.median(map(abs, sums[half])) <= 0.02 and max(map(abs, sums[half])) <= 0.06,
        "kernels add up, " + what, show(sums[half]))
-    ok(statistics.median(map(abs, by_gpu[half])) <= 0.04 and max(map(abs, by_gpu[half])) <= 0.08,
+    ok(statistics.median(map(abs, by_gpu[half])) <= 0.025 and max(map(abs, by_gpu[half])) <= 0.055,
        "phases that the GPU bounds, " + what, show(by_gpu[half]))
 ok(all(1 / 1.7 < 1 + error < 1.7 for error in by_host), "phases that the host bounds, within what they spread",
    show(by_host))

@@ -150,12 +150,13 @@ static const struct {
   { "silu_mul_fwd(2 kernels)", { { ZS_KERNEL_ELEMENTWISE, 2, 4, 1 }, { ZS_KERNEL_ELEMENTWISE, 2, 6, 1 } } },
   { "silu_mul_bwd(3 kernels)", { { ZS_KERNEL_ELEMENTWISE, 2, 6, 1 }, { ZS_KERNEL_ELEMENTWISE, 2, 6, 1 },
                                  { ZS_KERNEL_ELEMENTWISE, 2, 6, 1 } } },
-  { "rotary_hf_fwd(q+k)", { { ZS_KERNEL_BROADCAST, 2, 4, 2 }, { ZS_KERNEL_BROADCAST, 2, 4, 1 },
-                            { ZS_KERNEL_CONCATENATE, 2, 4, 2 }, { ZS_KERNEL_BROADCAST, 2, 4, 2 },
-                            { ZS_KERNEL_BROADCAST, 2, 6, 2 } } },
-  { "rotary_hf_bwd(q+k)", { { ZS_KERNEL_BROADCAST, 2, 4, 4 }, { ZS_KERNEL_BROADCAST, 2, 4, 3 },
+  { "rotary_hf_fwd(q+k)", { { ZS_KERNEL_STRIDED, 2, 4, 2 }, { ZS_KERNEL_BROADCAST, 2, 4, 1 },
+                            { ZS_KERNEL_CONCATENATE, 2, 4, 2 }, { ZS_KERNEL_STRIDED, 2, 4, 2 },
+                            { ZS_KERNEL_STRIDED, 2, 6, 2 } } },
+  { "rotary_hf_bwd(q+k)", { { ZS_KERNEL_STRIDED, 2, 4, 4 }, { ZS_KERNEL_BROADCAST, 2, 4, 1 },
+                            { ZS_KERNEL_STRIDED, 2, 4, 2 },
                             { ZS_KERNEL_FILL, 2, 2, 4 }, { ZS_KERNEL_ELEMENTWISE, 2, 6, 2 },
-                            { ZS_KERNEL_BROADCAST, 2, 6, 2 } } },
+                            { ZS_KERNEL_STRIDED, 2, 6, 2 } } },
   { "logits_upcast_fwd", { { ZS_KERNEL_CAST, 2, 6, 1 } } },
   { "cross_entropy_fp32_fwd", { { ZS_KERNEL_SOFTMAX, 4, 8, 1 } } },
   { "cross_entropy_fp32_bwd", { { ZS_KERNEL_FILL, 4, 4, 1 }, { ZS_KERNEL_SOFTMAX, 4, 12, 1 } } },
@@ -184,7 +185,12 @@ memory_row (char **fields, Errors *errors)
       continue;
     for (const Piece *piece = OPERATORS[o].pieces; piece->bytes > 0; piece++) {
       ZsKernel kernel = { .kind = (uint8_t) piece->kind, .element_bytes = (uint8_t) piece->element,
-                          .n = (int64_t) (n * piece->part), .name = "" };
+                          /* the sum and all of backward meet operands laid out differently */
+                          .form = piece->bytes > 4 || strstr (fields[0], "bwd") != NULL ? ZS_STRIDES_DIFFER
+                                                                                       : ZS_STRIDES_ALIKE,
+                          .m = piece->kind == ZS_KERNEL_STRIDED ? atoi (sizes[0]) : 0,
+                          .k = piece->kind == ZS_KERNEL_SOFTMAX ? atoi (sizes[1]) : 0, .n = (int64_t) (n * piece->part),
+                          .name = "" };
 
       kernel.bytes = kernel.n * piece->bytes;
       seconds += zs_time_to_seconds (zs_kernel_time (&H200, &kernel));
@@ -240,15 +246,15 @@ power_holds_the_clock_back (void)
 
   /* as long as the rate at full clock is not known, a step is as a loop */
   CU_ASSERT_DOUBLE_EQUAL (product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = 0.6 }), loop, 1e-12);
-  gpu.matmul_full_clock = 0.892;
+  gpu.matmul_full_clock = 0.900;
   for (double share = 0; share <= 1.01; share += 0.1) {
     double seconds = product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = share });
 
     CU_ASSERT_TRUE (seconds >= before);
-    CU_ASSERT_TRUE (share > 0.49 || before == 0 || seconds == before);
+    CU_ASSERT_TRUE (share > 0.41 || before == 0 || seconds == before);
     before = seconds;
   }
-  CU_ASSERT_TRUE (product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = 0.5 }) < 0.87 * loop);
+  CU_ASSERT_TRUE (product_seconds (&gpu, 8192, 2, false, (ZsPace) { .tensor_share = 0.4 }) < 0.87 * loop);
   CU_ASSERT_DOUBLE_EQUAL (before, loop, 0.05 * loop);   /* nothing but products: the loop */
 }
 
@@ -268,6 +274,37 @@ steps_wait_for_the_slowest (void)
   one = product_seconds (&H200, 8192, 2, false, (ZsPace) { .tensor_share = -1 });
   many = product_seconds (&H200, 8192, 2, false, (ZsPace) { .tensor_share = -1, .slowest = zs_slowest_of (64) });
   CU_ASSERT_TRUE (many > 1.03 * one && many < 1.05 * one);
+}
+
+/* Kernels of training steps on one H200, in a queue: with their gap of 1.4 us (tests/data/h200-steps). */
+static void
+shapes_decide_where_bytes_do_not (void)
+{
+  static const struct { ZsKernel kernel; double us, error; } CASES[] = {
+    { { .kind = ZS_KERNEL_REDUCE_ROWS, .n = 2048 * 4096, .k = 4096, .bytes = 4 * 2048 * 4096, .element_bytes = 4 }, 19.6, 0.1 },
+    { { .kind = ZS_KERNEL_REDUCE_ROWS, .n = 4096 * 2048, .k = 2048, .bytes = 4 * 4096 * 2048, .element_bytes = 4 }, 13.1, 0.1 },
+    { { .kind = ZS_KERNEL_REDUCE_ROWS, .launch = ZS_LAUNCH_AUTOGRAD, .n = 2048 * 4096, .k = 4096,
+        .bytes = 4 * 2048 * 4096, .element_bytes = 4 }, 24.0, 0.15 },
+    { { .kind = ZS_KERNEL_STRIDED, .m = 1, .n = 2048 * 4096, .bytes = 4 * 2048 * 4096, .element_bytes = 2 }, 24.0, 0.05 },
+    { { .kind = ZS_KERNEL_STRIDED, .m = 4, .form = ZS_STRIDES_DIFFER, .n = 8192 * 2048, .bytes = 6 * 8192 * 2048,
+        .element_bytes = 2 }, 60.0, 0.05 },
+    { { .kind = ZS_KERNEL_STRIDED, .m = 2, .form = ZS_STRIDES_TYPES, .n = 4096 * 2048, .bytes = 6 * 4096 * 2048,
+        .element_bytes = 2 }, 43.8, 0.05 },
+    { { .kind = ZS_KERNEL_SOFTMAX, .n = 2048 * 32000, .k = 32000, .bytes = 8 * 2048 * 32000, .element_bytes = 4 }, 213, 0.05 },
+    { { .kind = ZS_KERNEL_SOFTMAX, .n = INT64_C (4096) * 128256, .k = 128256, .bytes = INT64_C (8) * 4096 * 128256,
+        .element_bytes = 4 }, 2016, 0.05 },
+    { { .kind = ZS_KERNEL_ADAM_FUSED, .n = 20971520, .bytes = 14 * 20971520, .element_bytes = 2 }, 106 + 20, 0.05 },
+    { { .kind = ZS_KERNEL_ADAM_FUSED, .n = 20971520, .m = 20971520, .bytes = 14 * 20971520, .element_bytes = 2 },
+      173 + 20, 0.05 },   /* 20 us are the several launches of a step */
+  };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (CASES); i++) {
+    double us = zs_time_to_seconds (zs_kernel_time (&H200, &CASES[i].kernel)) * 1e6;
+
+    if (fabs (us / CASES[i].us - 1) > CASES[i].error)
+      printf ("# case %d: %.1f us, measured %.1f\n", (int) i, us, CASES[i].us);
+    CU_ASSERT_DOUBLE_EQUAL (us, CASES[i].us, CASES[i].error * CASES[i].us);
+  }
 }
 
 /* 1024 x 8192 x 2048 took 689 us without TF32, 1024 x 2048 x 2048 183 (h200-steps, 1b-fp32). */
@@ -291,6 +328,7 @@ main (void)
     { "matrix products take their measured time", matrix_products_take_their_measured_time },
     { "attention takes its measured time", attention_takes_its_measured_time },
     { "memory-bound operators take their measured time", memory_bound_operators_take_their_measured_time },
+    { "shapes decide where bytes do not", shapes_decide_where_bytes_do_not },
     { "power holds the clock back", power_holds_the_clock_back },
     { "steps wait for the slowest", steps_wait_for_the_slowest },
     { "fp32 takes no tensor cores", fp32_takes_no_tensor_cores },

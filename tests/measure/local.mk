@@ -8,6 +8,7 @@ EXTRA_DIST += \
   tests/measure/copies.py \
   tests/measure/footprint.py \
   tests/measure/host-speed.py \
+  tests/measure/power.py \
   tests/measure/machine.py \
   tests/measure/measure.py \
   tests/measure/measure.sh \
