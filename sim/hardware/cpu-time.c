@@ -27,12 +27,14 @@
  *   fp32 x number, in place     0.49          0.148  0.095     0.14, 0.063
  *   fp32 -> bf16                0.79, 0.62 0.34  0.20-0.23  0.145  0.08, 0.117
  *   bf16 -> fp32, just copied                                  0.12-0.19 (b)
+ *   isinf and isnan, any        4.9                            0.40-0.44 (c)
  *   memcpy, per byte            0.22   0.10   0.060  0.047     0.027
  *
  * (a) csrc/includes/cpu_adam.h: reads p, g, m, v and writes p, m, v; torch's fused one is as fast; a pinned
  *     master makes no difference.
  * (b) 0.6e6 to 6e6 elements that the driver's thread has written to a pageable temporary: they lie in that
  *     core's cache, from where the others fetch them.  Touched by the same threads before it takes 0.02.
+ * (c) of fp32, without the pages of their temporaries; taken for 16 bit too.
  *
  * Both bounds act, as the root of the sum of squares: that meets the lower figure of each column within 20 %. */
 typedef struct {
@@ -47,6 +49,7 @@ static const CpuTaskRate CPU_TASK_RATES[ZS_N_CPU_TASKS] = {
   [ZS_CPU_SCALE]      = { 8, 2.1e9, 1.0 },
   [ZS_CPU_CAST]       = { 6, 1.3e9, 0.68 },
   [ZS_CPU_WIDEN]      = { 6, 2.0e9, 0.26 },
+  [ZS_CPU_CHECK]      = { 32, 0.2e9, 1.0 },
   [ZS_CPU_COPY]       = { 2, 4.6e9, 0.68 },
   [ZS_CPU_ZERO]       = { 1, 8.0e9, 0.68 },
 };
@@ -54,9 +57,9 @@ static const CpuTaskRate CPU_TASK_RATES[ZS_N_CPU_TASKS] = {
 /* at::parallel_for () gives a thread no less than this (ATen/Parallel.h, GRAIN_SIZE). */
 #define GRAIN       32768
 /* From the end of the copy to the conversion by threads that have fallen asleep meanwhile: blocking copies of
- * 0.13e6 to 3e6 elements in autograd's thread took 0.13 ms (a machine of tests/data/offload; 0.25 with Python
- * on another) more than their length explains, those of 512 elements 0.04. */
-#define TEAM_START  (100 * ZS_MICROSECOND)
+ * 0.13e6 to 3e6 elements in autograd's thread took 0.13 ms more than their length explains (tests/data/offload),
+ * 0.25 with Python around them on another machine; those of 512 elements 0.04 and 0.1. */
+#define TEAM_START  (130 * ZS_MICROSECOND)
 
 ZsTime
 zs_cpu_task_time (const ZsHost *host, ZsCpuTask task, int64_t elements, int threads,

@@ -123,10 +123,10 @@ zs_topology_copy_rate (const ZsTopology *topology, int gpu, ZsCopyKind copy, boo
     return MIN (rate, INT64_C (100000000000));  /* one GH200, 1 GiB to the GPU: pageable 93 GiB/s, pinned 97 */
   /* The driver's own thread copies through a pinned buffer: it is that core's memcpy that counts, so PCIe generations
    * hardly differ, and never above the link.  Measured, large buffers, GB/s on gen 5 hosts (H200): to the GPU
-   * 8.5, 9.3, 17.7, 21.8 (15 up to 16 MiB, which caches hold); back 15.8, 17.2, 18.3.  The middle of each (geometric) is
-   * taken: a factor of 1.6 either way to the GPU. */
+   * 7.5, 8.5, 9.3, 17.7, 21.8 (13 to 15 up to 16 MiB, which caches hold); back 14.6, 15.8, 17.2, 18.3.  The middle of
+   * each (geometric) is taken: a factor of 1.8 either way to the GPU. */
   if (!pinned)
-    rate = MIN (rate * 3 / 4, copy == ZS_COPY_HOST_TO_GPU ? INT64_C (13500000000) : INT64_C (17000000000));
+    rate = MIN (rate * 3 / 4, copy == ZS_COPY_HOST_TO_GPU ? INT64_C (11900000000) : INT64_C (16400000000));
   return rate;
 }
 

@@ -153,6 +153,7 @@ typedef enum {
   ZS_CPU_SCALE,              /* in-place multiply of fp32 */
   ZS_CPU_CAST,               /* fp32 to 16 bit or back */
   ZS_CPU_WIDEN,              /* 16 bit to fp32, of what a blocking copy has just brought */
+  ZS_CPU_CHECK,              /* torch.isinf () and torch.isnan (), each with any () */
   ZS_CPU_COPY,               /* 1 byte read + 1 byte written per element */
   ZS_CPU_ZERO,
   ZS_N_CPU_TASKS

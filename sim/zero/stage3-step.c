@@ -37,6 +37,15 @@ check_overflow (Zero3 *zero, ZsPlan *plan)
     any = zs_torch_reduce (plan, &zero->shape, n, 1, 1, "overflow.any");
     zs_plan_unref (plan, any);
     zs_plan_unref (plan, mask);
+  } else {   /* the same on the flat buffer where it is, by the CPU */
+    ZsTensor absolute = zs_plan_host_alloc (plan, n * b, ZS_CATEGORY_STEP, 0);
+    ZsTensor mask = zs_plan_host_alloc (plan, n, ZS_CATEGORY_STEP, 0);
+
+    zs_plan_unref (plan, absolute);
+    zs_plan_unref (plan, mask);
+    mask = zs_plan_host_alloc (plan, n, ZS_CATEGORY_STEP, 0);
+    zs_plan_cpu_task (plan, ZS_CPU_CHECK, n);
+    zs_plan_unref (plan, mask);
   }
   ZsTensor flag = zs_torch_scalar (plan, 1, ZS_NO_TENSOR);
 

@@ -134,6 +134,32 @@ fault_row (char **cells, void *data)
     CU_ASSERT_TRUE (n_faults >= bytes / 4096);
 }
 
+/* isinf and isnan: without pages below 32 MiB of |x|; above, three temporaries of 4, 1 and 1 bytes take theirs. */
+static void
+check_row (char **cells, void *data)
+{
+  int64_t elements = g_ascii_strtoll (cells[2], NULL, 10);
+  int threads = atoi (cells[0]);
+  double pages = 0;
+
+  if (!g_str_has_prefix (cells[1], "isinf and isnan") || elements < 2000000)
+    return;
+  for (int i = 0; i < 3; i++)
+    pages += (double) zs_host_fault_cost (i == 0 ? 4 * elements : elements, threads, false) / ZS_MICROSECOND;
+  CU_ASSERT_TRUE (close_to (cells[1], task_us (ZS_CPU_CHECK, elements, threads) + pages,
+                            g_ascii_strtod (cells[3], NULL), 0.3, 0.25));
+  ++*(int *) data;
+}
+
+static void
+overflow_checks_take_what_they_took (void)
+{
+  int n = 0;
+
+  each_row ("operations.tsv", 6, check_row, &n);
+  CU_ASSERT_EQUAL (n, 8);
+}
+
 static void
 small_temporaries_keep_their_pages (void)
 {
@@ -260,6 +286,7 @@ main (void)
   static const CU_TestInfo tests[] = {
     { "updates of whole partitions take what they took", updates_take_what_they_took },
     { "one thread takes what it took", one_thread_takes_what_it_took },
+    { "overflow checks take what they took", overflow_checks_take_what_they_took },
     { "temporaries below 32 MiB keep their pages", small_temporaries_keep_their_pages },
     { "first touches cost what they cost", first_touches_cost_what_they_cost },
     { "blocking copies of shards take what they took", blocking_copies_of_shards_take_what_they_took },
