@@ -338,7 +338,8 @@ add_attention (ZsEmitter *e)
   e->k.scores_cast = backward (e, ZS_KERNEL_CAST, scores, scores * (4 + a), a, "scores backward.cast");
   e->k.softmax_back = backward (e, ZS_KERNEL_SOFTMAX, scores, scores * 12, 4, "softmax backward");
   e->k.back_scores_scale = backward (e, ZS_KERNEL_ELEMENTWISE, scores, scores * 2 * a, a, "scores backward.scale");
-  e->k.back_context_copy = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a, "context backward.contiguous"));
+  e->k.back_context_copy = enter_backward (e, strided (e, ZS_STRIDES_DIFFER, q, q * 2 * a, a,
+                                                       "context backward.contiguous"));
   e->k.mask_fill = forward (e, ZS_KERNEL_ELEMENTWISE, e->tokens * length, e->tokens * length * (1 + a), a,
                             "additive mask");
 }
@@ -395,7 +396,8 @@ fuse_norm (ZsEmitter *e, ZsNormKind *kind)
                                  &kind->scale, &kind->down };
   uint32_t *skipped_back[] = { &kind->weight_dx, &kind->weight_dw, &kind->cast_up, &kind->multiply,
                                &kind->scale_back, &kind->row_sum, &kind->row_power, &kind->row_scale,
-                               &kind->row_multiply, &kind->expand, &kind->power, &kind->double_it, &kind->grad, &kind->add };
+                               &kind->row_multiply, &kind->expand, &kind->power, &kind->double_it, &kind->grad,
+                               &kind->add };
 
   for (gsize i = 0; i < G_N_ELEMENTS (skipped); i++)
     *skipped[i] = NO_KERNEL;
