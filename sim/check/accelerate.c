@@ -119,6 +119,37 @@ check_file (ZsFindings *findings, const ZsNode *root, const ZsNode *block,
   return true;
 }
 
+/* Without a policy FSDP makes one unit of the whole model. */
+static void
+check_fsdp (ZsFindings *findings, const ZsNode *root, const ZsNode *type)
+{
+  const ZsNode *config = zs_node_get (root, "fsdp_config");
+  const ZsNode *block = config != NULL ? config : root;   /* accelerate first wrote the keys in the file itself */
+  const char *const *known = zs_scenario_fsdp_keys ();
+  const ZsNode *policy = NULL, *place = type;
+  bool mapping = block->kind == ZS_NODE_MAPPING;
+
+  for (int i = 0; mapping && i < block->n_items; i++) {
+    const ZsNode *key = block->keys[i];
+    size_t skip = g_str_has_prefix (key->text, "fsdp_") ? strlen ("fsdp_") : 0;
+    const char *near = zs_nearest_word (key->text + skip, known);
+    g_autofree char *right = near != NULL ? g_strconcat (skip > 0 ? "fsdp_" : "", near, NULL) : NULL;
+
+    if (strcmp (key->text + skip, "auto_wrap_policy") == 0 && !zs_node_is_null (block->items[i])) {
+      policy = block->items[i];
+      place = key;
+    }
+    if (block == config && !g_strv_contains (known, key->text + skip))
+      zs_findings_add (findings, ZS_NOTE_IGNORED, "unknown-key", key, right,
+                       "accelerate has no '%s' in fsdp_config: it is not read%s%s%s", key->text,
+                       right != NULL ? "; did you mean '" : "", right != NULL ? right : "", right != NULL ? "'?" : "");
+  }
+  if (policy == NULL || (policy->kind == ZS_NODE_SCALAR && g_ascii_strcasecmp (policy->text, "NO_WRAP") == 0))
+    zs_findings_add (findings, ZS_NOTE_RISKY, "no-wrapping", place, "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+                     "without an auto_wrap_policy the whole model is one unit, which is gathered at once: "
+                     "nothing is saved in forward and backward");
+}
+
 void
 zs_check_accelerate (ZsFindings *findings, const ZsNode *root, const ZsCheckOptions *given)
 {
@@ -139,6 +170,8 @@ zs_check_accelerate (ZsFindings *findings, const ZsNode *root, const ZsCheckOpti
         is_deepspeed ? "zero-missing" : "not-deepspeed", type != NULL ? type : root, NULL,
         is_deepspeed ? "distributed_type is DEEPSPEED, but there is no deepspeed_config"
                      : "this accelerate file does not use DeepSpeed: only what a run would refuse is looked for");
+    if (type != NULL && type->kind == ZS_NODE_SCALAR && strcmp (type->text, "FSDP") == 0)
+      check_fsdp (findings, root, type);
     return;
   }
   options.ds.caller = ZS_DS_HUGGING_FACE;

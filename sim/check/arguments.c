@@ -157,7 +157,8 @@ zs_check_arguments (ZsFindings *findings, const ZsNode *root, const ZsCheckOptio
     check_modules_to_save (findings, root);
   }
   truth = false;
-  zs_node_bool (zs_node_get (root, "gradient_checkpointing"), &truth);
+  if (!zs_node_bool (zs_node_get (root, "gradient_checkpointing"), &truth) || !truth)
+    truth = zs_scenario_checkpoints_unasked (root);
   if (!truth) {
     const ZsNode *key = zs_node_get_key (root, "gradient_checkpointing");
 

@@ -40,6 +40,12 @@ zs_import_is_fsdp_key (const char *key)
   return g_strv_contains (ACCELERATE_KEYS, bare (key));
 }
 
+const char *const *
+zs_scenario_fsdp_keys (void)
+{
+  return ACCELERATE_KEYS;
+}
+
 /* What is under KEY, or "fsdp_" and KEY; NULL where it is missing or null. */
 static ZsNode *
 get (const ZsNode *block, const char *key)

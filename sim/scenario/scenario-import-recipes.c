@@ -140,15 +140,35 @@ import_llama_factory (ZsReader *reader, const ZsNode *root, const ZsNode *sign)
          && zs_reader_put_default (reader, "training.sequence_length", zs_import_at (reader, sign, "2048"));
 }
 
+/* A key that only TRL has. */
+static const ZsNode *
+trl (const ZsNode *root)
+{
+  static const char *const signs[] = { "use_peft", "lora_r", "lora_target_modules", "dataset_text_field" };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (signs); i++)
+    if (zs_node_get_key (root, signs[i]) != NULL)
+      return zs_node_get_key (root, signs[i]);
+  return NULL;
+}
+
+bool
+zs_scenario_checkpoints_unasked (const ZsNode *root)
+{
+  const ZsNode *off = zs_node_get (root, "disable_gradient_checkpointing");
+  bool disabled = false;
+
+  if (llama_factory (root) != NULL)
+    return off == NULL || !zs_import_truth (off, &disabled) || !disabled;
+  return trl (root) != NULL && zs_node_get (root, "gradient_checkpointing") == NULL;
+}
+
 /* TRL's trainers checkpoint unless they are told otherwise (SFTConfig in trainer/sft_config.py, from 0.20). */
 static bool
 import_trl (ZsReader *reader, const ZsNode *root)
 {
-  static const char *const signs[] = { "use_peft", "lora_r", "lora_target_modules", "dataset_text_field" };
-  const ZsNode *sign = NULL;
+  const ZsNode *sign = trl (root);
 
-  for (size_t i = 0; i < G_N_ELEMENTS (signs) && sign == NULL; i++)
-    sign = zs_node_get_key (root, signs[i]);
   if (sign == NULL || zs_reader_find (reader, "training.checkpointing") != NULL)
     return true;
   zs_notes_add (reader->notes, ZS_NOTE_INFO, "trl-checkpointing", sign,

@@ -151,6 +151,10 @@ ZsDocument *zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsCatalo
 bool        zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors);
 /* What a run would refuse of a file of accelerate or TrainingArguments by itself; nothing for other files. */
 void        zs_scenario_check_import (const char *path, ZsErrors *errors);
+/* Keys of accelerate's fsdp_config, which may begin with "fsdp_" too; NULL at the end. */
+const char *const *zs_scenario_fsdp_keys (void);
+/* Do TRL or LLaMA-Factory, if TrainingArguments at ROOT are theirs, checkpoint activations without being asked to? */
+bool        zs_scenario_checkpoints_unasked (const ZsNode *root);
 /* The machine alone: PATH holds a `cluster:` block, or is one (for `zerosim collective`); NULL: FLAGS and SETS say
  * all of it.  FLAGS may be NULL; only those of the machine count.  The result has no model and no training; name and
  * `measured` are read if they are there. */

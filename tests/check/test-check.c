@@ -237,6 +237,8 @@ static const struct {
   { "qlora-with-stage-3", "{\"zero_optimization\": {^\"stage\": 3}}", "{" Z2 "}}", QLORA, NULL },
   { "file-and-keys", ACC "  deepspeed_config_file: x\n  ^zero_stage: 2\n", ACC "  zero_stage: 2\n",
     EITHER, "a.yaml" },
+  { "no-wrapping", "distributed_type: FSDP\nfsdp_config:\n  ^fsdp_auto_wrap_policy: NO_WRAP\n",
+    "distributed_type: FSDP\nfsdp_config:\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n", EITHER, "a.yaml" },
   { "not-deepspeed", "distributed_type: ^MULTI_GPU\n", ACC "  zero_stage: 2\n", EITHER, "a.yaml" },
   { "whole-model-at-load", ACC "  zero_stage: 3\n  ^zero3_init_flag: false\n",
     ACC "  zero_stage: 3\n  zero3_init_flag: true\n", EITHER, "a.yaml" },
@@ -250,6 +252,10 @@ static const struct {
   { "checkpointing-off",
     "{\"output_dir\": \"o\", ^\"gradient_checkpointing\": false, \"deepspeed\": {" Z2 "}}}",
     ARGS "\"deepspeed\": {" Z2 "}}}", EITHER, NULL },
+  { "checkpointing-off",   /* LLaMA-Factory does it unasked */
+    "{\"output_dir\": \"o\", \"cutoff_len\": 512, \"disable_gradient_checkpointing\": true, "
+    "^\"gradient_checkpointing\": false, \"deepspeed\": {" Z2 "}}}",
+    "{\"output_dir\": \"o\", \"cutoff_len\": 512, \"deepspeed\": {" Z2 "}}}", EITHER, NULL },
   { "scenario",
     "model: llama-7b\ncluster: {gpu: a100-sxm4-40gb, gpus_per_node: 2}\ntraining: {^micro_bach: "
     "1}\n",
