@@ -49,6 +49,7 @@ foreign_kind (const ZsNode *root)
     { "compute_environment", ZS_FOREIGN_ACCELERATE },
     { "per_device_train_batch_size", ZS_FOREIGN_TRAINING_ARGS },
     { "output_dir", ZS_FOREIGN_TRAINING_ARGS },
+    { "base_model", ZS_FOREIGN_TRAINING_ARGS },
   };
 
   for (int i = 0; SECTIONS[i] != NULL; i++)

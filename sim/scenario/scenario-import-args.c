@@ -74,7 +74,7 @@ import_checkpointing (ZsReader *reader, const ZsNode *root)
   if (checkpointing != NULL && !zs_node_is_null (checkpointing))
     ok &= zs_reader_put_default (reader, "training.checkpointing",
                                  zs_import_at (reader, checkpointing, on ? "full" : "none"));
-  if (reentrant != NULL)
+  if (reentrant != NULL && !zs_node_is_null (reentrant))
     ok &= zs_reader_put_default (reader, "training.reentrant", reentrant);
   if (on && offload != NULL && zs_import_truth (offload, &offloaded) && offloaded)
     zs_notes_add (reader->notes, ZS_NOTE_RISKY, "not-simulated", offload,
@@ -125,7 +125,13 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
 
   note_misspelt (reader, root, rows, G_N_ELEMENTS (rows));
   ok &= import_checkpointing (reader, root);
-  ok &= zs_import_switch (reader, root, "bf16", &bf16_on) & zs_import_switch (reader, root, "fp16", &fp16_on);
+  /* Axolotl's "auto" is what the GPU has, "full" also the weights */
+  if (zs_import_is_axolotl (root) && bf16 != NULL && bf16->kind == ZS_NODE_SCALAR
+      && (strcmp (bf16->text, "auto") == 0 || strcmp (bf16->text, "full") == 0))
+    bf16_on = true;
+  else
+    ok &= zs_import_switch (reader, root, "bf16", &bf16_on);
+  ok &= zs_import_switch (reader, root, "fp16", &fp16_on);
   if (bf16_on && fp16_on)
     ok = zs_node_fail (fp16, reader->errors,
                        "transformers: \"At most one of fp16 and bf16 can be True, but not both\"");

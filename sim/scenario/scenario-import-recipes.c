@@ -1,4 +1,4 @@
-/* scenario-import-recipes.c: `optim`, adapters, and the other keys that LLaMA-Factory and TRL write among
+/* scenario-import-recipes.c: `optim`, adapters, and the other keys that LLaMA-Factory, TRL and Axolotl write among
  * TrainingArguments, with the defaults of theirs that decide whether a job fits.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
@@ -62,7 +62,7 @@ static const struct {
 bool
 zs_import_optim (ZsReader *reader, const ZsNode *root)
 {
-  const ZsNode *optim = zs_node_get (root, "optim");
+  const ZsNode *optim = zs_node_get (root, zs_import_is_axolotl (root) ? "optimizer" : "optim");
   ZsVersions versions = zs_reader_asked_versions (reader);
   const char *words[G_N_ELEMENTS (OPTIMS) + 1] = { NULL };
   size_t n = 0;
@@ -158,9 +158,60 @@ zs_scenario_checkpoints_unasked (const ZsNode *root)
   const ZsNode *off = zs_node_get (root, "disable_gradient_checkpointing");
   bool disabled = false;
 
+  if (zs_import_is_axolotl (root))
+    return false;
   if (llama_factory (root) != NULL)
     return off == NULL || !zs_import_truth (off, &disabled) || !disabled;
   return trl (root) != NULL && zs_node_get (root, "gradient_checkpointing") == NULL;
+}
+
+/* Axolotl has names of its own (utils/schemas/config.py and model.py). */
+bool
+zs_import_is_axolotl (const ZsNode *root)
+{
+  return zs_node_get_key (root, "base_model") != NULL;
+}
+
+static bool
+import_axolotl (ZsReader *reader, const ZsNode *root)
+{
+  static const ZsImportKey rows[] = {
+    { "base_model", "model" },
+    { "micro_batch_size", "training.micro_batch" },
+    { "sequence_len", "training.sequence_length" },
+    { "lora_r", "training.lora.rank" },
+    { "lora_dropout", "training.lora.dropout" },
+    { "lora_target_modules", "training.lora.targets" },
+  };
+  static const struct {
+    const char *key, *attention;
+  } attentions[] = {
+    { "flash_attention", "flash_attention_2" },
+    { "sdp_attention", "sdpa" },
+    { "eager_attention", "eager" },
+  };
+  static const char *const adapters[] = { "lora", "qlora", NULL };
+  const ZsNode *adapter = zs_node_get (root, "adapter");
+  bool adapts = adapter != NULL && !zs_node_is_null (adapter) && *adapter->text != '\0', linear = false, ok = true;
+  int word = 0;
+
+  if (adapts && !zs_import_word (reader, adapter, "adapter", adapters, &word))
+    return false;
+  ok &= zs_import_keys (reader, root, rows, G_N_ELEMENTS (rows) - (adapts ? 0 : 3));
+  ok &= zs_import_switch (reader, root, "lora_target_linear", &linear);
+  if (adapts && linear)
+    ok &= zs_reader_put_default (reader, "training.lora.targets", zs_import_at (reader, adapter, "all-linear"));
+  if (adapts && word == 1)
+    ok &= zs_reader_put_default (reader, "training.load_in_4bit", zs_import_at (reader, adapter, "true"));
+  for (size_t i = 0; i < G_N_ELEMENTS (attentions); i++) {
+    bool on = false;
+
+    ok &= zs_import_switch (reader, root, attentions[i].key, &on);
+    if (on)
+      ok &= zs_reader_put_default (reader, "training.attention",
+                                   zs_import_at (reader, zs_node_get (root, attentions[i].key), attentions[i].attention));
+  }
+  return ok;
 }
 
 /* TRL's trainers checkpoint unless they are told otherwise (SFTConfig in trainer/sft_config.py, from 0.20). */
@@ -283,6 +334,8 @@ zs_import_recipe (ZsReader *reader, const ZsNode *root)
   const ZsNode *factory = llama_factory (root);
 
   note_unsimulated (reader, root);
+  if (zs_import_is_axolotl (root))
+    return import_axolotl (reader, root);
   return import_adapters (reader, root, factory)
          && (factory != NULL ? import_llama_factory (reader, root, factory) : import_trl (reader, root));
 }

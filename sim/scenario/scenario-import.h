@@ -42,8 +42,9 @@ bool zs_import_is_fsdp_key (const char *key);
 /* `fsdp` of TrainingArguments at ROOT; *RET_SHARDED: it is on. */
 bool zs_import_fsdp_words (ZsReader *reader, const ZsNode *root, const ZsNode *fsdp, bool *ret_sharded);
 
-/* ---- scenario-import-recipes.c: keys that LLaMA-Factory and TRL write among TrainingArguments ---- */
+/* ---- scenario-import-recipes.c: keys that LLaMA-Factory, TRL and Axolotl write among TrainingArguments ---- */
 
+bool zs_import_is_axolotl (const ZsNode *root);
 bool zs_import_recipe (ZsReader *reader, const ZsNode *root);
 /* `optim` at ROOT, if it is there. */
 bool zs_import_optim (ZsReader *reader, const ZsNode *root);

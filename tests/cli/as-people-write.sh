@@ -123,6 +123,31 @@ printf 'distributed_type: MULTI_GPU\ndynamo_config: {dynamo_backend: INDUCTOR}\n
 printf 'distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config: {fsdp_version: 2, fsdp_activation_checkpointing: true, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}\n' >fsdp2.yaml
 echo '{"output_dir": "out", "bf16": true, "fsdp": "full_shard auto_wrap"}' >trainer-fsdp.json
 echo '{"output_dir": "out", "fp16": true, "tf32": true}' >tf32.json
+cat >axolotl.yml <<END
+base_model: NousResearch/Llama-3.2-1B
+load_in_8bit: false
+load_in_4bit: true
+datasets:
+  - path: teknium/GPT4-LLM-Cleaned
+    type: alpaca
+output_dir: ./outputs/out
+adapter: qlora
+sequence_len: 2048
+sample_packing: true
+lora_r: 32
+lora_alpha: 16
+lora_target_linear: true
+gradient_accumulation_steps: 4
+micro_batch_size: 2
+optimizer: adamw_bnb_8bit
+learning_rate: 0.0002
+bf16: auto
+tf32: false
+gradient_checkpointing: true
+flash_attention: true
+special_tokens:
+  pad_token: "<|end_of_text|>"
+END
 ln -s target link
 cat >table <<'END'
 0|unsloth/Llama-3.2-1B-Instruct.* is|run ds.json --model unsloth/Llama-3.2-1B-Instruct --gpus 2xH100
@@ -153,6 +178,8 @@ cat >table <<'END'
 0|NUMA 0 > GPU0|run zero3 --gpus p4d.24xlarge --fabric pcie --json
 1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
 0|ZeRO-2|compare zero3 zero2
+0|LoRA r=32, 4 x .*micro-batch 2 x accumulation 4 x 4 ranks, sequence 2048, checkpointing, bf16 under autocast, attention flash|run axolotl.yml --gpus 4x4090
+0|bitsandbytes. optimizers|run axolotl.yml --gpus 4x4090
 0|bf16 under autocast|run multi.yaml --model llama-3.2-1b --gpus 4xH100
 0|fp32 under autocast|run multi.yaml --model llama-3.2-1b --gpus 4xH100 --transformers-version 4.45
 1|unknown.yaml:2:1: accelerate: .*unknown keys \(\['num_proceses'\]\)"; did you mean 'num_processes'|run unknown.yaml --model llama-3.2-1b --gpus 4xH100
