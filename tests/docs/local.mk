@@ -8,6 +8,8 @@ TESTS += tests/docs/folklore.sh
 EXTRA_DIST += tests/docs/folklore.sh tests/docs/folklore.json docs/folklore.md docs/folklore.zh.md tests/tools/make-folklore.py
 TESTS += tests/docs/cases.sh
 EXTRA_DIST += tests/docs/cases.sh tests/docs/cases.json docs/cases.md tests/tools/make-cases.py
+TESTS += tests/docs/json-names.sh
+EXTRA_DIST += tests/docs/json-names.sh tests/docs/json-names.py docs/json.md
 TESTS += tests/docs/commands.sh
 EXTRA_DIST += tests/docs/commands.sh tests/docs/commands.awk tests/docs/README.md
 
