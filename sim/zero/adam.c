@@ -1,4 +1,4 @@
-/* adam.c: one Adam step on the GPU.  SPDX-License-Identifier: MIT */
+/* adam.c: one Adam step, on the GPU or the CPU.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
 #include "sim/zero/adam.h"
@@ -74,4 +74,37 @@ zs_adam_step (ZsPlan *plan, ZsDsOptimizer optimizer, int64_t elements, int param
                      elements * (3 * parameter_bytes + 4 * state_bytes), "adam");
     break;
   }
+}
+
+void
+zs_adam_on_cpu (ZsPlan *plan, ZsDsOptimizer optimizer, int64_t elements, int parameter_bytes,
+                int state_bytes)
+{
+  if (optimizer == ZS_DS_OPTIMIZER_TORCH_FOREACH || optimizer == ZS_DS_OPTIMIZER_TORCH_FOR_LOOP) {
+    ZsTensor denominator = zs_plan_host_alloc (plan, 4 * elements, ZS_CATEGORY_OFFLOAD, 0);
+
+    zs_plan_cpu_task (plan, ZS_CPU_ADAM_TORCH, elements);
+    zs_plan_unref (plan, denominator);
+    return;
+  }
+  /* fp32 makes 28 bytes of traffic per element; 16-bit states, with AVX-512, less */
+  zs_plan_cpu_task (plan, ZS_CPU_ADAM, elements * (3 * parameter_bytes + 4 * state_bytes) / 28);
+}
+
+void
+zs_scale_on_cpu (ZsPlan *plan, int64_t elements, int bytes)
+{
+  if (bytes == 4)
+    zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
+  else
+    zs_plan_cpu_task (plan, ZS_CPU_COPY, elements * bytes);
+}
+
+void
+zs_copy_on_cpu (ZsPlan *plan, int64_t elements, int from_bytes, int to_bytes)
+{
+  if (from_bytes == to_bytes)
+    zs_plan_cpu_task (plan, ZS_CPU_COPY, elements * to_bytes);
+  else
+    zs_plan_cpu_task (plan, ZS_CPU_CAST, elements);
 }

@@ -1,4 +1,4 @@
-/* adam.h: one Adam step on a flat tensor on the GPU.
+/* adam.h: one Adam step on a flat tensor, on the GPU or the CPU, and what goes with it on the CPU.
  * SPDX-License-Identifier: MIT */
 #pragma once
 
@@ -20,3 +20,11 @@ void zs_adam_init (ZsPlan *plan, ZsDsOptimizer optimizer);
  * foreach has one tensor of the states' size, the loop three (measured with torch 2.11). */
 void zs_adam_step (ZsPlan *plan, ZsDsOptimizer optimizer, int64_t elements, int parameter_bytes,
                    int state_bytes, ZsAdamStates states);
+
+/* The same on the CPU, where the states are there already: the host waits.  DeepSpeedCPUAdam and torch's fused
+ * one make one pass (read p, g, m, v; write p, m, v), its others some ten and a temporary of 4 bytes per element. */
+void zs_adam_on_cpu (ZsPlan *plan, ZsDsOptimizer optimizer, int64_t elements, int parameter_bytes,
+                     int state_bytes);
+/* mul_ () of ELEMENTS, and copy_ () from one dtype to another, on the CPU. */
+void zs_scale_on_cpu (ZsPlan *plan, int64_t elements, int bytes);
+void zs_copy_on_cpu  (ZsPlan *plan, int64_t elements, int from_bytes, int to_bytes);

@@ -5,6 +5,7 @@
  * ZS_FLAG_PINNED: PyTorch's host allocator rounds each up to a power of two. */
 #include "config.h"
 
+#include "sim/zero/adam.h"
 #include "sim/zero/loss.h"
 #include "sim/zero/stage12.h"
 #include "sim/zero/torch-ops.h"
@@ -179,7 +180,7 @@ send_parameters (ZsStage12 *self, ZsPlan *plan, int32_t g)
                    "update parameters");
     zs_plan_unref (plan, spike);
   } else if (zs_behaves (versions, ZS_BEHAVIOUR_OFFLOAD_STAGING_16BIT)) {
-    zs_plan_cpu_task (plan, ZS_CPU_CAST, elements);
+    zs_copy_on_cpu (plan, elements, self->master_bytes, self->bytes);
     copy (self, plan, ZS_COPY_HOST_TO_GPU, self->bytes * elements);
   } else {
     ZsTensor cast = zs_plan_host_alloc (plan, self->bytes * elements, ZS_CATEGORY_OFFLOAD, 0);
@@ -200,10 +201,7 @@ zs_offload12_step (ZsStage12 *self, ZsPlan *plan)
   for (int32_t g = 0; g < self->n_groups; g++) {
     int64_t elements = self->groups[g].partition_elements;
 
-    if (self->master_bytes == 4)
-      zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
-    else
-      zs_plan_cpu_task (plan, ZS_CPU_COPY, 2 * elements);   /* the same on 16 bits */
+    zs_scale_on_cpu (plan, elements, self->master_bytes);
     if (host->momentum[g] == ZS_NO_TENSOR) {
       /* DeepSpeedCPUAdam: pageable, in the first step */
       host->momentum[g] = zs_plan_host_alloc (plan, self->state_bytes * elements,
@@ -212,17 +210,7 @@ zs_offload12_step (ZsStage12 *self, ZsPlan *plan)
                                               ZS_CATEGORY_OPTIMIZER, 0);
       zs_plan_cpu_task (plan, ZS_CPU_ZERO, 2 * self->state_bytes * elements);
     }
-    bool ours = self->config.optimizer == ZS_DS_OPTIMIZER_CPU_ADAM
-                || self->config.optimizer == ZS_DS_OPTIMIZER_FUSED_ADAM;
-    /* torch.optim.AdamW makes its denominator anew, unless it is the fused one */
-    ZsTensor denominator = ours || self->config.optimizer == ZS_DS_OPTIMIZER_TORCH_FUSED
-                             ? ZS_NO_TENSOR
-                             : zs_plan_host_alloc (plan, 4 * elements, ZS_CATEGORY_OFFLOAD, 0);
-
-    /* torch's fused one is as fast (0.77e9 elements per second of one thread) */
-    bool one_pass = ours || self->config.optimizer == ZS_DS_OPTIMIZER_TORCH_FUSED;
-    zs_plan_cpu_task (plan, one_pass ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, elements);
-    zs_plan_unref (plan, denominator);
+    zs_adam_on_cpu (plan, self->config.optimizer, elements, self->master_bytes, self->state_bytes);
     send_parameters (self, plan, g);
   }
   for (int32_t p = 0; p < self->model->n_parameters; p++) {   /* reset_cpu_buffers () */

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "sim/zero/adam.h"
 #include "sim/zero/stage3-internal.h"
 
 ZsTensor
@@ -57,6 +58,7 @@ zero3_offload_gradient (Zero3 *zero, ZsPlan *plan, int32_t index, int64_t n, int
   Zero3Parameter *parameter = &zero->parameters[index];
   Zero3SubGroup *group = &zero->sub_groups[parameter->sub_group];
   int to = (int) zs_dtype_bytes (zero->config.grad_accum_dtype);
+  int master = zero3_master_bytes (zero);
   unsigned int pinned = zero->config.optimizer_pin ? ZS_FLAG_PINNED : 0;
   /* without pinned memory non_blocking copies block all the same */
   unsigned int flags = pinned != 0 ? ZS_FLAG_PINNED : ZS_FLAG_BLOCKING;
@@ -99,14 +101,14 @@ zero3_offload_gradient (Zero3 *zero, ZsPlan *plan, int32_t index, int64_t n, int
       zero3_swap_gradient (zero, plan, index, n, to);
     else if (group->on_gpu)   /* Twin-Flow */
       zs_torch_copy (plan, ZS_WORK_COMMUNICATION, n, to, 4, "offload.to-gpu-group");
-    else if (to == 4)
-      zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, 4 * n,
+    else if (to == master)
+      zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, to * n,
                     pinned | (zero->async_fp32_copy && pinned != 0 ? 0 : ZS_FLAG_BLOCKING));
     else if (zero->async_fp32_copy && pinned != 0) {
-      ZsTensor wide = zs_plan_alloc (plan, 4 * n, ZS_CATEGORY_OFFLOAD);
+      ZsTensor wide = zs_plan_alloc (plan, master * n, ZS_CATEGORY_OFFLOAD);
 
-      zs_torch_copy (plan, ZS_WORK_COMMUNICATION, n, to, 4, "offload.widen");
-      zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, 4 * n, pinned);
+      zs_torch_copy (plan, ZS_WORK_COMMUNICATION, n, to, master, "offload.widen");
+      zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, master * n, pinned);
       zs_plan_unref (plan, wide);
     } else {
       ZsTensor half = zs_plan_host_alloc (plan, to * n, ZS_CATEGORY_OFFLOAD, ZS_FLAG_COPIED);
@@ -126,33 +128,27 @@ zero3_offload_step (Zero3 *zero, ZsPlan *plan, int32_t number)
   Zero3SubGroup *group = &zero->sub_groups[number];
   int64_t n = group->elements;
   int64_t state = zero->config.bf16_optimizer_states ? 2 : 4;
-  bool torch_adam = zero->config.optimizer != ZS_DS_OPTIMIZER_CPU_ADAM
-                    && zero->config.optimizer != ZS_DS_OPTIMIZER_FUSED_ADAM;
+  int master = zero3_master_bytes (zero);
 
   if (group->moment1 == ZS_NO_TENSOR && !group->swapped) {
     group->moment1 = zs_plan_host_alloc (plan, n * state, ZS_CATEGORY_OPTIMIZER, 0);
     group->moment2 = zs_plan_host_alloc (plan, n * state, ZS_CATEGORY_OPTIMIZER, 0);
     zs_plan_cpu_task (plan, ZS_CPU_ZERO, 2 * n);
   }
-  if (torch_adam) {
-    ZsTensor temporary = zero->config.optimizer == ZS_DS_OPTIMIZER_TORCH_FUSED
-                           ? ZS_NO_TENSOR   /* the others make their denominator anew */
-                           : zs_plan_host_alloc (plan, 4 * n, ZS_CATEGORY_OFFLOAD, 0);
-
-    zs_plan_cpu_task (plan, temporary == ZS_NO_TENSOR ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH, n);
-    zs_plan_unref (plan, temporary);
-  } else
-    zs_plan_cpu_task (plan, ZS_CPU_ADAM, n);
+  zs_adam_on_cpu (plan, zero->config.optimizer, n, master, (int) state);
 
   if (zero3_params_on_host (zero)) {
-    zs_plan_cpu_task (plan, ZS_CPU_CAST, n);
+    zs_copy_on_cpu (plan, n, master, (int) zero->model_bytes);
     if (group->shards_swapped)
       zero3_write_now (plan, n * zero->model_bytes);
     return;
   }
-  ZsTensor half = zs_plan_host_alloc (plan, n * zero->model_bytes, ZS_CATEGORY_OFFLOAD, 0);
+  ZsTensor half = ZS_NO_TENSOR;
 
-  zs_plan_cpu_task (plan, ZS_CPU_CAST, n);
+  if (master != zero->model_bytes) {
+    half = zs_plan_host_alloc (plan, n * zero->model_bytes, ZS_CATEGORY_OFFLOAD, 0);
+    zs_plan_cpu_task (plan, ZS_CPU_CAST, n);
+  }
   zs_plan_copy (plan, ZS_COPY_HOST_TO_GPU, n * zero->model_bytes, ZS_FLAG_BLOCKING);
   zs_plan_unref (plan, half);
 }

@@ -136,6 +136,14 @@ zero3_optimizer_on_host (const Zero3 *zero)
   return zero->config.offload_optimizer != ZS_DEVICE_NONE;
 }
 
+/* Of one element of the master weights and of the gradients that the optimizer gets. */
+static inline int
+zero3_master_bytes (const Zero3 *zero)
+{
+  return zero->config.bf16_master_weights_and_grads || zero->config.fp16_master_weights_and_grads
+         ? 2 : 4;
+}
+
 /* MiCS: states are sharded over consecutive ranks only. */
 static inline bool
 zero3_is_mics (const Zero3 *zero)

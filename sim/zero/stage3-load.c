@@ -297,17 +297,10 @@ move_shards_to_host_buffers (Zero3 *zero, ZsPlan *plan)
   }
 }
 
-static int64_t
-master_bytes (const Zero3 *zero)
-{
-  return zero->config.bf16_master_weights_and_grads || zero->config.fp16_master_weights_and_grads
-         ? 2 : 4;
-}
-
 static void
 make_masters (Zero3 *zero, ZsPlan *plan)
 {
-  int64_t b = master_bytes (zero);
+  int64_t b = zero3_master_bytes (zero);
   bool old = zero->old_backward;
 
   for (int32_t k = 0; k < zero->n_sub_groups; k++) {
@@ -368,7 +361,7 @@ static void
 make_zero_gradients (Zero3 *zero, ZsPlan *plan)
 {
   bool host = zero3_optimizer_on_host (zero);
-  int64_t largest = 0, b = master_bytes (zero);
+  int64_t largest = 0, b = zero3_master_bytes (zero);
   ZsTensor zeros;
 
   for (int32_t k = 0; k < zero->n_sub_groups; k++)

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "sim/base/time.h"
+#include "sim/zero/adam.h"
 #include "sim/zero/stage3-internal.h"
 
 /* fp16: inf and nan anywhere in the gradient shards (has_overflow ()); the host reads the answer. */
@@ -186,7 +187,7 @@ clip (Zero3 *zero, ZsPlan *plan, int64_t elements, int bytes, bool on_host)
     zs_torch_launch (plan, ZS_KERNEL_ELEMENTWISE, ZS_WORK_OPTIMIZER, elements, bytes,
                      2 * elements * bytes, "unscale gradients");
   if (on_host)
-    zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
+    zs_scale_on_cpu (plan, elements, bytes);
 }
 
 /* Adam on one flat fp32 tensor of N elements: what the implementations allocate beside the states
@@ -288,7 +289,7 @@ zero3_step (void *self, ZsPlan *plan, int step)
     else {
       if (group->swapped)
         zero3_swap_in (zero, plan, k);
-      clip (zero, plan, group->elements, 4, true);
+      clip (zero, plan, group->elements, zero3_master_bytes (zero), true);
       zero3_offload_step (zero, plan, k);
       if (group->swapped)
         zero3_swap_out (zero, plan, k);
