@@ -101,7 +101,7 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
     zs_run (e, e->k.repeat);
   }
   ZsTensor query = zs_plan_ref (e->plan, q);
-  if (e->weight_cast) {
+  if (e->q_turned != e->q_bytes) {   /* rotary's tables are wider */
     if (!repeats (e)) {
       zs_drop (e, key);
       key = zs_activation (e, e->kv_bytes);
@@ -228,7 +228,7 @@ forget (ZsEmitter *e, ZsAttentionSaved *saved)
 static ZsTensor
 widen (ZsEmitter *e, ZsTensor gradient, int64_t bytes, uint32_t kernel)
 {
-  if (!e->weight_cast || gradient == ZS_NO_TENSOR)
+  if (e->q_turned == e->q_bytes || gradient == ZS_NO_TENSOR)
     return gradient;
   ZsTensor wide = zs_temporary (e, bytes);
 

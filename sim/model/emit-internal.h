@@ -28,6 +28,10 @@ typedef struct {
   ZsForwardKernel up, square, mean, epsilon, rsqrt, scale, down, weight;
   uint32_t weight_dx, weight_dw, sum_dw, cast_up, multiply, scale_back, row_sum, row_power, row_scale,
     row_multiply, expand, power, double_it, grad, add, cast_down, residual;
+  /* Liger's */
+  int64_t partial_bytes, column_bytes;             /* fp32 sums for the weight: of each SM, of all */
+  ZsForwardKernel fused;
+  uint32_t fused_back, sum_partials, cast_sum;
 } ZsNormKind;
 
 typedef struct { ZsTensor x_square, x_scale, rsqrt, rsqrt_scale, normal; } ZsNormSaved;
@@ -95,6 +99,12 @@ typedef struct {
   ZsTensor weights;                 /* eager: a variable of the layer's forward */
 } ZsLayer;
 
+/* A piece of the tokens whose logits Liger's fused loss makes at once. */
+typedef struct {
+  int64_t logits, hidden, narrow_hidden;          /* bytes; of the last in the products' dtype */
+  ZsForwardKernel cast, product, loss, to_hidden, copy, to_weight;
+} ZsLossChunk;
+
 struct ZsEmitter {
   const ZsModel *model;
   const ZsHooks *hooks;
@@ -129,6 +139,8 @@ struct ZsEmitter {
   int32_t      top, inner, embedding, final_norm, rotary, head_module;
   bool         embedding_trains, inputs_require_grad, final_grad;
   bool         layers_train;   /* gradients of the layers' own weights are made */
+  int64_t      loss_rows, chunk_rows, head_wide, head_narrow;   /* of the fused loss; bytes of the head's weight */
+  ZsLossChunk  chunks[2];      /* whole ones, and the last */
   uint32_t     label_embedding, label_rotary, label_mask, label_final_norm, label_head, label_loss,
     label_inputs, label_root;
 
@@ -136,7 +148,8 @@ struct ZsEmitter {
     ZsForwardKernel embedding, residual, silu, product, rotary_half_q, rotary_cat_q, rotary_mul_q,
       rotary_add_q, rotary_half_k, rotary_cat_k, rotary_mul_k, rotary_add_k, attention, tiny, table,
       table_product, pad, logits_up, log_softmax, nll, shift, repeat, scores, scores_scale, scores_mask,
-      scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill, cache_k, cache_v;
+      scores_up, softmax, scores_down, q_cast, k_cast, context, context_copy, mask_fill, cache_k, cache_v,
+      swiglu, rope, cross_entropy, hidden_fill, weight_fill, weight_add, head_cast, hidden_shift;
     uint32_t silu_back, product_back, residual_add, back_mul_q, back_half_q, rotary_fill_q,
       rotary_copy_q, back_add_q, back_join_q, back_mul_k, back_half_k, rotary_fill_k, rotary_copy_k,
       back_add_k, back_join_k,
@@ -144,7 +157,8 @@ struct ZsEmitter {
       rotary_cast_k, fill_logits, nll_back, log_softmax_back, logits_down, scale_logits, shift_back,
       embedding_fill, embedding_back, embedding_sort, embedding_add, back_tiny, head_reduce,
       scores_dgrad, scores_wgrad, context_dgrad, context_wgrad, scores_cast, softmax_back,
-      back_scores_scale, back_context_copy;
+      back_scores_scale, back_context_copy, swiglu_back, rope_back, scale_hidden, scale_weight, hidden_fill_back,
+      hidden_shift_back, scale_wide_logits;
   } k;
 
   GArray *casts;               /* autocast's cache of 16-bit weights: references, until it ends */
@@ -156,6 +170,7 @@ struct ZsEmitter {
   ZsTensor head_saved_weight;
   ZsNormSaved  final_saved;
   ZsLinearSaved head_saved;
+  ZsTensor hidden_gradient, head_gradient;   /* of the fused loss, which makes them in forward */
   ZsTensor labels, total_weight, log_softmax, loss, scaled_loss, outputs;
   ZsTensor position_ids, tied_gradient;
   ZsTensor graph_cos, graph_sin, graph_mask, graph_positions, graph_inputs, graph_input_gradient;   /* see checkpoint.c */
@@ -195,6 +210,12 @@ zs_new (ZsEmitter *e, int64_t bytes, ZsCategory category)
 }
 
 #define ZS_NO_KERNEL UINT32_MAX   /* fused into another */
+
+static inline bool
+zs_liger (const ZsEmitter *e, unsigned kernel)
+{
+  return (e->shape.liger & kernel) != 0;
+}
 
 /* A result that autograd may hold, and one that it never does. */
 static inline ZsTensor
@@ -360,5 +381,33 @@ ZsGradient zs_checkpoint_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient grad
 void       zs_loss_forward  (ZsEmitter *e, ZsTensor hidden);
 ZsGradient zs_loss_backward (ZsEmitter *e, ZsTensor unscaled);
 void       zs_recompute_now       (ZsEmitter *e);
-/* kernels.c */
+bool       zs_loss_pads_labels (const ZsEmitter *e);
+void       zs_loss_shift_labels (ZsEmitter *e, ZsTensor *ret_padded);
+/* liger.c */
+ZsTensor zs_liger_norm_forward  (ZsEmitter *e, const ZsNormKind *kind, ZsTensor x, int32_t module,
+                                 bool x_grad, bool trains, ZsNormSaved *saved);
+void     zs_liger_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int32_t module,
+                                 bool x_grad, bool trains, ZsNormSaved *saved, ZsLayer *last_of,
+                                 ZsGradient *total);
+ZsTensor zs_liger_swiglu_forward  (ZsEmitter *e, ZsLayer *layer, ZsTensor gate, ZsTensor up);
+void     zs_liger_swiglu_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor *ret_gate,
+                                   ZsTensor *ret_up);
+void     zs_liger_rope_forward  (ZsEmitter *e, ZsLayer *layer);
+void     zs_liger_rope_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor *dq, ZsTensor *dk);
+/* liger-loss.c */
+void       zs_liger_loss_forward  (ZsEmitter *e);
+ZsGradient zs_liger_loss_backward (ZsEmitter *e, ZsTensor unscaled);
+/* The host counts the labels that count and waits for the number. */
+void       zs_liger_count_labels  (ZsEmitter *e, int64_t rows, ZsTensor *ret_mask);
+/* It looks whether the loss's gradient is 1 and, if it may not be, multiplies by it. */
+void       zs_liger_scale         (ZsEmitter *e, uint32_t kernel, uint32_t other);
+/* kernels.c: a kernel of N elements that moves BYTES; a product */
+ZsForwardKernel zs_forward_kernel  (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes,
+                                    int64_t element, const char *name);
+uint32_t        zs_backward_kernel (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes,
+                                    int64_t element, const char *name);
+uint32_t        zs_product_kernel  (ZsEmitter *e, int64_t m, int64_t n, int64_t k, ZsMatmulForm form,
+                                    ZsLaunchKind launch, int64_t element, const char *name);
+/* kernels-liger.c */
+void zs_emitter_add_liger_kernels (ZsEmitter *e);
 void zs_emitter_add_kernels (ZsEmitter *e);

@@ -93,8 +93,9 @@ add_sizes (ZsEmitter *e)
   e->narrow_hidden = e->tokens * s->hidden * e->element;
   e->q_bytes = e->tokens * s->n_heads * s->head_dim * e->element;
   e->kv_bytes = e->tokens * s->n_kv_heads * s->head_dim * e->element;
-  e->q_turned = e->tokens * s->n_heads * s->head_dim * e->stream;
-  e->kv_turned = e->tokens * s->n_kv_heads * s->head_dim * e->stream;
+  bool in_place = zs_liger (e, ZS_LIGER_ROPE);
+  e->q_turned = in_place ? e->q_bytes : e->tokens * s->n_heads * s->head_dim * e->stream;
+  e->kv_turned = in_place ? e->kv_bytes : e->tokens * s->n_kv_heads * s->head_dim * e->stream;
   e->ffn_bytes = e->tokens * s->intermediate * e->element;
   e->logits = e->tokens * s->vocabulary * e->element;
   e->logits32 = e->tokens * s->vocabulary * 4;
@@ -266,7 +267,7 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   ZsTensor *slots[] = { &e->ids, &e->workspaces[0], &e->workspaces[1], &e->lt_workspaces[0],
                         &e->lt_workspaces[1], &e->cos, &e->sin, &e->mask,
                         &e->labels, &e->total_weight, &e->log_softmax, &e->loss, &e->scaled_loss,
-                        &e->outputs, &e->position_ids, &e->tied_gradient, &e->graph_cos, &e->graph_sin,
+                        &e->hidden_gradient, &e->head_gradient, &e->outputs, &e->position_ids, &e->tied_gradient, &e->graph_cos, &e->graph_sin,
                         &e->graph_mask, &e->graph_positions, &e->graph_inputs,
                         &e->graph_input_gradient, &e->input_mask };
   for (gsize i = 0; i < G_N_ELEMENTS (slots); i++)

@@ -97,6 +97,25 @@ forward_product (ZsEmitter *e, int64_t m, int64_t n, int64_t k, int64_t element,
   return result;
 }
 
+ZsForwardKernel
+zs_forward_kernel (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  return forward (e, kind, n, bytes, element, name);
+}
+
+uint32_t
+zs_backward_kernel (ZsEmitter *e, ZsKernelKind kind, int64_t n, int64_t bytes, int64_t element, const char *name)
+{
+  return backward (e, kind, n, bytes, element, name);
+}
+
+uint32_t
+zs_product_kernel (ZsEmitter *e, int64_t m, int64_t n, int64_t k, ZsMatmulForm form, ZsLaunchKind launch,
+                   int64_t element, const char *name)
+{
+  return enter (e, product (e, m, n, k, form, launch, element, name));
+}
+
 static void
 add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
 {
@@ -448,4 +467,6 @@ zs_emitter_add_kernels (ZsEmitter *e)
   add_rest (e);
   if (e->shape.fused_operators)
     fuse (e);
+  if (e->shape.liger != 0)
+    zs_emitter_add_liger_kernels (e);
 }

@@ -61,10 +61,15 @@ attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
   if (own_tables)
     zs_rotary_tables (e);
   zs_label_layer (e, layer, ZS_WHAT_ROTARY);
-  ZsTensor q_turned = zs_rotary_forward (e, layer, 0, q, layer->q_grad);
-  ZsTensor k_turned = zs_rotary_forward (e, layer, 1, k, layer->k_grad);
-  zs_drop (e, q);
-  zs_drop (e, k);
+  ZsTensor q_turned = q, k_turned = k;
+  if (zs_liger (e, ZS_LIGER_ROPE)) {
+    zs_liger_rope_forward (e, layer);   /* in place */
+  } else {
+    q_turned = zs_rotary_forward (e, layer, 0, q, layer->q_grad);
+    k_turned = zs_rotary_forward (e, layer, 1, k, layer->k_grad);
+    zs_drop (e, q);
+    zs_drop (e, k);
+  }
   zs_label_layer (e, layer, ZS_WHAT_ATTENTION);
   zs_cache_update (e, layer, &k_turned, &v);
   ZsTensor out = attend (e, layer, q_turned, k_turned, v);
@@ -83,14 +88,20 @@ attention_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n1)
   return result;
 }
 
+/* silu (gate) * up. */
 static ZsTensor
-mlp_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n2, bool stop)
+activate (ZsEmitter *e, ZsLayer *layer, ZsTensor n2)
 {
-  zs_enter (e, layer->mlp);
-  zs_plan_host (e->plan, ZS_HOST_NORM_BODY, 1);
   zs_label_layer (e, layer, ZS_WHAT_GATE);
   ZsTensor gate = zs_linear_forward (e, &e->linears[ZS_GATE], &layer->linears[ZS_GATE], n2,
                                      layer->n2_grad, &layer->saved[ZS_GATE], false);
+  if (zs_liger (e, ZS_LIGER_SWIGLU)) {
+    zs_label_layer (e, layer, ZS_WHAT_UP);
+    ZsTensor up = zs_linear_forward (e, &e->linears[ZS_UP], &layer->linears[ZS_UP], n2, layer->n2_grad,
+                                     &layer->saved[ZS_UP], false);
+
+    return zs_liger_swiglu_forward (e, layer, gate, up);
+  }
   zs_label_layer (e, layer, ZS_WHAT_ACTIVATION);
   zs_enter (e, layer->activation);
   ZsTensor silu = zs_activation (e, e->ffn_bytes);
@@ -108,6 +119,15 @@ mlp_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n2, bool stop)
   layer->up = zs_save (e, up, layer->gate_grad);
   zs_drop (e, silu);
   zs_drop (e, up);
+  return product;
+}
+
+static ZsTensor
+mlp_block (ZsEmitter *e, ZsLayer *layer, ZsTensor n2, bool stop)
+{
+  zs_enter (e, layer->mlp);
+  zs_plan_host (e->plan, ZS_HOST_NORM_BODY, 1);
+  ZsTensor product = activate (e, layer, n2);
   zs_label_layer (e, layer, ZS_WHAT_DOWN);
   ZsTensor result = zs_linear_forward (e, &e->linears[ZS_DOWN], &layer->linears[ZS_DOWN], product,
                                        layer->gate_grad || layer->up_grad, &layer->saved[ZS_DOWN],
@@ -170,7 +190,8 @@ mlp_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
 {
   ZsGradient to_product = { ZS_NO_TENSOR, false }, to_n2 = { ZS_NO_TENSOR, false };
   bool product_grad = layer->gate_grad || layer->up_grad;
-  ZsTensor to_up = ZS_NO_TENSOR, to_silu = ZS_NO_TENSOR;
+  ZsTensor to_up = ZS_NO_TENSOR, to_silu = ZS_NO_TENSOR, to_gate = ZS_NO_TENSOR;
+  bool fused = zs_liger (e, ZS_LIGER_SWIGLU);
 
   zs_enter_back (e, layer->mlp);
   zs_label_layer (e, layer, ZS_WHAT_DOWN);
@@ -180,11 +201,15 @@ mlp_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
   if (!product_grad)
     return to_n2;
   zs_label_layer (e, layer, ZS_WHAT_ACTIVATION);
-  if (layer->up_grad) {
+  if (fused) {
+    zs_liger_swiglu_backward (e, layer, to_product.tensor, &to_gate, &to_up);
+    to_product.tensor = ZS_NO_TENSOR;
+  }
+  if (layer->up_grad && !fused) {
     to_up = zs_temporary (e, e->ffn_bytes);
     zs_run_back (e, e->k.product_back);
   }
-  if (layer->gate_grad) {
+  if (layer->gate_grad && !fused) {
     to_silu = zs_temporary (e, e->ffn_bytes);
     zs_run_back (e, e->k.product_back);
   }
@@ -200,16 +225,18 @@ mlp_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient)
     zs_linear_backward (e, &e->linears[ZS_UP], &layer->linears[ZS_UP], to_up, true, layer->n2_grad,
                         &layer->saved[ZS_UP], &to_n2);
   }
-  if (layer->gate_grad) {
+  if (layer->gate_grad && !fused) {
     zs_label_layer (e, layer, ZS_WHAT_ACTIVATION);
     zs_enter_back (e, layer->activation);
-    ZsTensor to_gate = zs_temporary (e, e->ffn_bytes);
+    to_gate = zs_temporary (e, e->ffn_bytes);
     zs_run_back (e, e->k.silu_back);
     if (e->popped)
       zs_release (e, &layer->gate);
     zs_drop (e, to_silu);
     zs_release (e, &layer->gate);
     zs_leave_back (e, layer->activation);
+  }
+  if (layer->gate_grad) {
     zs_label_layer (e, layer, ZS_WHAT_GATE);
     zs_linear_backward (e, &e->linears[ZS_GATE], &layer->linears[ZS_GATE], to_gate, true,
                         layer->n2_grad, &layer->saved[ZS_GATE], &to_n2);
@@ -236,7 +263,8 @@ project_backward (ZsEmitter *e, ZsLayer *layer, int which, ZsTensor gradient, Zs
   }
   zs_label_layer (e, layer, is_q ? ZS_WHAT_Q : ZS_WHAT_K);
   /* the gradient comes in the layout of [batch, heads, sequence, head_dim] */
-  if ((is_q ? e->model->shape.n_heads : e->model->shape.n_kv_heads) > 1) {
+  if (!zs_liger (e, ZS_LIGER_ROPE)
+      && (is_q ? e->model->shape.n_heads : e->model->shape.n_kv_heads) > 1) {
     ZsTensor copy = zs_temporary (e, bytes);
 
     zs_run_back (e, is_q ? e->k.q_copy : e->k.k_copy);
@@ -266,14 +294,18 @@ attention_block_backward (ZsEmitter *e, ZsLayer *layer, ZsGradient gradient)
   zs_label_layer (e, layer, ZS_WHAT_ATTENTION);
   attend_backward (e, layer, to_out.tensor, &dq, &dk, &dv);
   zs_label_layer (e, layer, ZS_WHAT_ROTARY);
-  if (layer->k_grad)
+  if (zs_liger (e, ZS_LIGER_ROPE)) {
+    if (layer->q_grad || layer->k_grad)
+      zs_liger_rope_backward (e, layer, &dq, &dk);
+  } else if (layer->k_grad) {
     dk = zs_rotary_backward (e, layer, 1, dk);
-  else
+  }
+  if (!layer->k_grad)
     zs_release (e, &dk);
-  if (layer->q_grad)
-    dq = zs_rotary_backward (e, layer, 0, dq);
-  else
+  if (!layer->q_grad)
     zs_release (e, &dq);
+  else if (!zs_liger (e, ZS_LIGER_ROPE))
+    dq = zs_rotary_backward (e, layer, 0, dq);
   if (layer->v_grad) {
     zs_label_layer (e, layer, ZS_WHAT_V);
     if (zs_gradient_by_head (e) && e->model->shape.n_kv_heads > 1) {

@@ -13,8 +13,11 @@ libzerosim_core_la_SOURCES += \
   sim/model/emit.h \
   sim/model/emitter.c \
   sim/model/hooks.h \
+  sim/model/kernels-liger.c \
   sim/model/kernels.c \
   sim/model/layer.c \
+  sim/model/liger-loss.c \
+  sim/model/liger.c \
   sim/model/linear.c \
   sim/model/loss.c \
   sim/model/mask.c \

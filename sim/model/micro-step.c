@@ -197,7 +197,8 @@ embedding_backward (ZsEmitter *e, ZsTensor gradient)
   if (e->tied_gradient != ZS_NO_TENSOR) {
     /* the head's gradient waits at the same accumulator; seen through a transposition, so that the sum
      * is a new tensor, but for DeepSpeed's linear */
-    ZsGradient sum = { e->tied_gradient, e->hooks->linear_saves_no_weight || e->weight_cast };
+    ZsGradient sum = { e->tied_gradient, e->hooks->linear_saves_no_weight || e->weight_cast
+                                           || zs_liger (e, ZS_LIGER_FUSED_LOSS) };
 
     e->tied_gradient = ZS_NO_TENSOR;
     uint8_t stream = zs_plan_set_stream (e->plan, e->hooks->weight_stream);

@@ -24,6 +24,9 @@ zs_norm_forward (ZsEmitter *e, const ZsNormKind *kind, ZsTensor x, int32_t modul
   bool trains = weight_trains (e, module);
   ZsTensor x32, normal;
 
+  if (zs_liger (e, ZS_LIGER_RMS_NORM))
+    return zs_liger_norm_forward (e, kind, x, module, x_grad, trains, saved);
+
   zs_enter (e, module);
   zs_plan_host (e->plan, ZS_HOST_NORM_BODY, 1);
   if (e->upcast) {
@@ -166,6 +169,11 @@ zs_norm_backward (ZsEmitter *e, const ZsNormKind *kind, ZsGradient gradient, int
   int32_t parameter = model->modules[module].first_parameter;
   bool trains = weight_trains (e, module);
   ZsTensor to_x = ZS_NO_TENSOR, product = ZS_NO_TENSOR, dw = ZS_NO_TENSOR;
+
+  if (zs_liger (e, ZS_LIGER_RMS_NORM)) {
+    zs_liger_norm_backward (e, kind, gradient, module, x_grad, trains, saved, last_of, total);
+    return;
+  }
 
   zs_enter_back (e, module);
   if (x_grad) {

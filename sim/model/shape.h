@@ -52,6 +52,12 @@ typedef enum {
   ZS_OPTIMIZER_PAGED_ADAMW_32BIT,
 } ZsOptimizerKind;
 
+enum {   /* kernels of Liger (liger.c, liger-loss.c) in place of the model's own, as bits */
+  ZS_LIGER_ROPE = 1 << 0, ZS_LIGER_SWIGLU = 1 << 1, ZS_LIGER_RMS_NORM = 1 << 2,
+  ZS_LIGER_CROSS_ENTROPY = 1 << 3,   /* on logits; or */
+  ZS_LIGER_FUSED_LOSS = 1 << 4,      /* fused_linear_cross_entropy: from the head's input, without logits */
+};
+
 /* How one rank runs the model: what sim/model needs to emit a micro-step. */
 typedef struct {
   int64_t      micro_batch, sequence;
@@ -62,6 +68,7 @@ typedef struct {
   bool         flash_1;             /* FLASH is FlashAttention-1 */
   bool         fused_operators;     /* norm, rotary embedding and activation are a kernel each: times
                                        only, bytes stay those of the eager operators */
+  unsigned     liger;               /* ZS_LIGER_* */
   bool         attention_mask;      /* a padding mask is given */
   bool         mask_of_ones;        /* a mask is given that hides nothing: sdpa and flash leave it out
                                        after a look at it */

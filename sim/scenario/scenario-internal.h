@@ -67,6 +67,8 @@ typedef struct {
 bool zs_reader_sequence (ZsReader *reader, const ZsNode *sequence, const ZsNode *lengths, ZsTraining *training);
 /* What follows from lengths for mask, inputs and steps of TRAINING, which is known but for them. */
 bool zs_reader_lengths (ZsReader *reader, const ZsLengthSettings *settings, ZsTraining *training);
+/* `liger`; FUSED: `fused_operators`, where it is given */
+bool zs_reader_liger (ZsReader *reader, const ZsNode *node, const ZsNode *fused, ZsStepShape *step);
 /* scenario-versions.c: what was given for framework, torch and transformers; `deepspeed`: that is the
  * framework */
 enum { ZS_N_GIVEN_VERSIONS = 3 };

@@ -112,3 +112,48 @@ zs_reader_optimizer (ZsReader *reader, const ZsNode *node, ZsOptimizerKind *ret_
   *ret_kind = (ZsOptimizerKind)value.implementation;
   return true;
 }
+
+bool
+zs_reader_liger (ZsReader *reader, const ZsNode *node, const ZsNode *fused, ZsStepShape *step)
+{
+  typedef struct {
+    bool kernels[5];
+  } Liger;
+  static const ZsField fields[] = {
+    { ZS_FIELD ("rope", BOOL, Liger, kernels[0]) },
+    { ZS_FIELD ("swiglu", BOOL, Liger, kernels[1]) },
+    { ZS_FIELD ("rms_norm", BOOL, Liger, kernels[2]) },
+    { ZS_FIELD ("cross_entropy", BOOL, Liger, kernels[3]) },
+    { ZS_FIELD ("fused_linear_cross_entropy", BOOL, Liger, kernels[4]) },
+  };
+  static const unsigned bits[] = { ZS_LIGER_ROPE, ZS_LIGER_SWIGLU, ZS_LIGER_RMS_NORM,
+                                   ZS_LIGER_CROSS_ENTROPY, ZS_LIGER_FUSED_LOSS };
+  Liger value = { { true, true, true, false, true } };   /* apply_liger_kernel_to_llama () */
+  const ZsNode *given[G_N_ELEMENTS (fields)] = { NULL };
+  bool on = true, truth;
+
+  if (node == NULL || zs_node_is_null (node))
+    return true;
+  if (node->kind == ZS_NODE_MAPPING) {
+    if (!zs_schema_read (node, "liger", fields, G_N_ELEMENTS (fields), &value, given, reader->errors))
+      return false;
+  } else if (zs_node_bool (node, &on)) {
+    if (!on)
+      return true;
+  } else {
+    return zs_node_fail (node, reader->errors,
+                         "'liger' must be true, false or a mapping such as {rope: false}, not %s",
+                         zs_node_describe (node));
+  }
+  for (size_t i = 0; i < G_N_ELEMENTS (bits); i++)
+    step->liger |= value.kernels[i] ? bits[i] : 0;
+  if (value.kernels[3] && value.kernels[4])
+    return zs_node_fail (given[3] != NULL ? given[3] : node, reader->errors,
+                         "liger_kernel: \"cross_entropy and fused_linear_cross_entropy cannot both be True\"; "
+                         "say fused_linear_cross_entropy: false");
+  if (fused != NULL && zs_node_bool (fused, &truth) && truth)
+    return zs_node_fail (fused, reader->errors,
+                         "`fused_operators` says the same of times as `liger`, which counts bytes too: "
+                         "leave it out");
+  return true;
+}

@@ -9,7 +9,7 @@
 typedef struct {
   int framework, dtype, attention, attention_mask, sdpa_backend;
   ZsVersion versions[ZS_N_GIVEN_VERSIONS];
-  const ZsNode *deepspeed, *checkpointing, *optimizer, *ddp, *fsdp, *lora, *lengths;
+  const ZsNode *deepspeed, *checkpointing, *optimizer, *ddp, *fsdp, *lora, *lengths, *liger;
   int64_t micro_batch, accumulation, sequence, multiple, omp_threads, steps, memory_limit, empty_cache_steps,
       optimizer_groups;
   double clipping;
@@ -24,7 +24,7 @@ enum { FRAMEWORK, FRAMEWORK_VERSION, TORCH_VERSION, TRANSFORMERS_VERSION, DEEPSP
        CLIPPING, FSDP, LORA, AUTOCAST, LOAD_IN_4BIT, ZERO_INIT, MEMORY_LIMIT, OMP_THREADS, ALLOC_CONF,
        STEPS, FUSED_OPERATORS, KEEP_OUTPUTS, SYNCHRONIZE, HUGGING_FACE, EMPTY_CACHE_STEPS,
        SAVE, SDPA_BACKEND, NEW_INPUTS, DOUBLE_QUANT, DDP,
-       USE_CACHE, PACKING, TF32, LENGTHS, MULTIPLE, N_FIELDS };
+       USE_CACHE, PACKING, TF32, LENGTHS, MULTIPLE, LIGER, N_FIELDS };
 /* clang-format on */
 
 enum { ATTENTION_EAGER, ATTENTION_SDPA, ATTENTION_FLASH, ATTENTION_FLASH_2 };
@@ -103,6 +103,9 @@ static const ZsField FIELDS[N_FIELDS] = {
   [FUSED_OPERATORS] = { ZS_FIELD ("fused_operators", BOOL, Values, fused_operators),
                         .help = "norm, rotary embedding and activation are one kernel each (times "
                                 "only: bytes stay those of the eager operators)" },
+  [LIGER] = { ZS_FIELD ("liger", NODE, Values, liger),
+              .help = "Liger's kernels: true, false, or {rope, swiglu, rms_norm, cross_entropy, "
+                      "fused_linear_cross_entropy: true or false}" },
   [KEEP_OUTPUTS] = { ZS_FIELD ("keep_outputs", BOOL, Values, keep_outputs),
                      .help = "the training loop holds the model's outputs during backward" },
   [SDPA_BACKEND] = { ZS_FIELD ("sdpa_backend", WORD, Values, sdpa_backend), .words = SDPA_BACKENDS,
@@ -467,6 +470,7 @@ zs_reader_training (ZsReader *reader)
   bool ok = zs_reader_checkpointing (reader, values.checkpointing, step, &reentrant_given);
 
   ok &= zs_reader_optimizer (reader, values.optimizer, &step->optimizer, &values.optimizer_groups);
+  ok &= zs_reader_liger (reader, values.liger, given[FUSED_OPERATORS], step);
   ok &= zs_reader_lora (reader, values.lora, step, &lora_dtype_given);
   if (ok && values.load_in_4bit && step->lora.rank == 0)
     ok = zs_node_fail (given[LOAD_IN_4BIT], reader->errors,

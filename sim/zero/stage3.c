@@ -149,17 +149,43 @@ find_leaf_modules (Zero3 *zero)
   }
 }
 
+/* Liger's fused loss reads the head's weight in the model's own forward, whose module hooks then gather
+ * it: ZeROOrderedDict's __getitem__ () finds it absent in the first forward and registers it with the module
+ * that runs, an external parameter from then on (parameter_offload.py).  So it is gathered before all layers
+ * and let go after them, in forward and again in backward.  Here that holds from the first forward on. */
+static int32_t
+external_module (const Zero3 *zero, int32_t *ret_copy)
+{
+  const ZsModel *model = zero->model;
+  int32_t head = zs_model_find (model, ZS_MODULE_HEAD, -1);
+
+  *ret_copy = -1;
+  if ((zero->shape.liger & ZS_LIGER_FUSED_LOSS) == 0)
+    return -1;
+  for (int32_t m = head + 1; m < model->n_modules && *ret_copy < 0; m++)
+    if (model->modules[m].kind == ZS_MODULE_SAVED_COPY && model->modules[m].parent == head)
+      *ret_copy = m;
+  return *ret_copy >= 0 ? *ret_copy : head;
+}
+
 static void
 find_members (Zero3 *zero)
 {
   const ZsModel *model = zero->model;
-  int32_t n = 0, head = zs_model_find (model, ZS_MODULE_HEAD, -1);
+  int32_t n = 0, head = zs_model_find (model, ZS_MODULE_HEAD, -1), copy;
+  int32_t external = external_module (zero, &copy);
   int32_t embedding = zs_model_find (model, ZS_MODULE_EMBEDDING, -1);
 
   zero->first_member = g_new (int32_t, model->n_modules + 1);
   zero->members = g_new (int32_t, zero->n_parameters + 2);
   for (int32_t m = 0; m < model->n_modules; m++) {
     zero->first_member[m] = n;
+    if (m == 0 && external >= 0 && !zero->is_leaf[m])
+      zero->members[n++] = model->modules[external].n_parameters > 0
+                             ? model->modules[external].first_parameter
+                             : model->modules[embedding].first_parameter;
+    if (external >= 0 && (m == head || m == copy) && !zero->is_leaf[0])
+      continue;
     if (zero->is_leaf[m]) {
       for (int32_t p = 0; p < zero->n_parameters; p++)
         if (zero->parameters[p].leaf == m || model->parameters[p].module == m)
