@@ -8,6 +8,7 @@
 #include "sim/cli/command-list.h"
 #include "sim/io/file.h"
 #include "sim/io/json-writer.h"
+#include "sim/report/text.h"
 #include "sim/scenario/catalogue.h"
 
 static const struct { const char *word; ZsCatalogueKind kind; } KINDS[] = {
@@ -15,6 +16,22 @@ static const struct { const char *word; ZsCatalogueKind kind; } KINDS[] = {
   { "instances", ZS_CATALOGUE_INSTANCES }, { "fabrics", ZS_CATALOGUE_FABRICS },
   { "networks", ZS_CATALOGUE_NETWORKS },   { "scenarios", ZS_CATALOGUE_SCENARIOS },
 };
+
+/* What it is, in a line: its summary, a scenario's name, a machine's GPUs; else how else it is called.  Free with
+ * g_free. */
+static char *
+describe (const ZsCatalogueEntry *entry, ZsCatalogueKind kind)
+{
+  const ZsNode *root = entry->document != NULL ? zs_document_root (entry->document) : NULL;
+  const ZsNode *line = zs_node_get (root, kind == ZS_CATALOGUE_SCENARIOS ? "name" : "summary");
+  const ZsNode *gpu = zs_node_get (root, "gpu"), *n = zs_node_get (root, "gpus_per_node");
+
+  if (line != NULL && line->kind == ZS_NODE_SCALAR)
+    return g_strdup (line->text);
+  if (kind == ZS_CATALOGUE_INSTANCES && gpu != NULL && n != NULL)
+    return g_strdup_printf ("%s x %s", n->text, gpu->text);
+  return entry->aliases != NULL ? g_strjoinv (", ", (char **) entry->aliases) : g_strdup ("");
+}
 
 static void
 print_kind (ZsCatalogue *catalogue, size_t kind, ZsJsonWriter *json)
@@ -27,10 +44,13 @@ print_kind (ZsCatalogue *catalogue, size_t kind, ZsJsonWriter *json)
   else
     printf ("%s:\n", KINDS[kind].word);
   for (int i = 0; i < n; i++) {
+    g_autofree char *what = describe (&entries[i], KINDS[kind].kind);
+
     if (json != NULL) {
       zs_json_compact (json);
       zs_json_begin_object (json, NULL);
       zs_json_string (json, "name", entries[i].name);
+      zs_json_string (json, "summary", what);
       zs_json_begin_array (json, "aliases");
       for (const char *const *alias = entries[i].aliases; alias != NULL && *alias != NULL; alias++)
         zs_json_string (json, NULL, *alias);
@@ -38,10 +58,12 @@ print_kind (ZsCatalogue *catalogue, size_t kind, ZsJsonWriter *json)
       zs_json_end_object (json);
       continue;
     }
-    g_autofree char *aliases
-        = entries[i].aliases != NULL ? g_strjoinv (", ", (char **) entries[i].aliases) : NULL;
+    ZsText line = { .string = g_string_new (NULL), .width = 80 };
+    g_autofree char *first = g_strdup_printf ("  %-28s ", entries[i].name);
 
-    printf ("  %-28s %.*s\n", entries[i].name, 48, aliases != NULL ? aliases : "");
+    zs_text_wrap (&line, first, 31, what);
+    fputs (line.string->str, stdout);
+    g_string_free (line.string, TRUE);
   }
   if (json != NULL)
     zs_json_end_array (json);

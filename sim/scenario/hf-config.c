@@ -183,8 +183,13 @@ note_unmodelled (const ZsNode *root, const Values *values, const Architecture *a
   const ZsNode *activation = zs_node_get (root, "hidden_act");
   const ZsNode *quantization = zs_node_get (root, "quantization_config");
   const ZsNode *dropout = zs_node_get (root, "attention_dropout");
+  const ZsNode *classes = zs_node_get (root, "architectures");
+  const ZsNode *class = classes != NULL && classes->n_items > 0 ? classes->items[0] : NULL;
   double fraction = 0;
 
+  if (class != NULL && class->kind == ZS_NODE_SCALAR && !g_str_has_suffix (class->text, "ForCausalLM"))
+    zs_notes_add (notes, ZS_NOTE_RISKY, "model-class", class,
+                  "%.60s is simulated with the head and the loss of a language model, which hold more", class->text);
   if (activation != NULL && activation->kind == ZS_NODE_SCALAR
       && strcmp (activation->text, "silu") != 0)
     zs_notes_add (notes, ZS_NOTE_INFO, "activation", activation,
@@ -215,6 +220,9 @@ zs_hf_config_read (const ZsNode *root, const char *name, ZsHfConfig *ret_config,
   if (root->kind != ZS_NODE_MAPPING)
     return zs_node_fail (root, errors, "a model's config must be a mapping, not %s",
                          zs_node_describe (root));
+
+  if (zs_node_get (root, "weight_map") != NULL)
+    return zs_node_fail (root, errors, "this is the index of a model's weights: its config.json lies beside it");
 
   const ZsNode *text_config = zs_node_get (root, "text_config");
   const Architecture *architecture = find_architecture (root, errors);

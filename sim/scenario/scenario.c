@@ -131,14 +131,24 @@ read_sections (ZsReader *reader)
   return cluster && model && zs_reader_training (reader) && measured;
 }
 
-/* The scenario that comes with the program and is called PATH, unless PATH is a file. */
-static const ZsCatalogueEntry *
-find_shipped (const char *path, ZsCatalogue *catalogue)
+/* The document behind PATH: a file, or a scenario that comes with the program; *RET_FILE is its file. */
+static ZsDocument *
+open_scenario (const char *path, ZsCatalogue *catalogue, ZsNotes *notes, ZsForeign *ret_foreign, const char **ret_file,
+               ZsErrors *errors)
 {
-  if (strchr (path, '/') != NULL || strchr (path, '.') != NULL || strcmp (path, "-") == 0
-      || g_file_test (path, G_FILE_TEST_EXISTS))
+  bool name = strchr (path, '/') == NULL && strchr (path, '.') == NULL && strcmp (path, "-") != 0
+              && !g_file_test (path, G_FILE_TEST_EXISTS);
+  GError *error = NULL;
+  const ZsCatalogueEntry *shipped
+      = name ? zs_catalogue_find (catalogue, ZS_CATALOGUE_SCENARIOS, path, NULL, NULL, &error) : NULL;
+
+  *ret_file = shipped != NULL ? shipped->path : path;
+  if (error != NULL) {
+    g_prefix_error (&error, "%s: No such file or directory, and ", path);
+    zs_errors_take (errors, error);
     return NULL;
-  return zs_catalogue_find (catalogue, ZS_CATALOGUE_SCENARIOS, path, NULL, NULL, NULL);
+  }
+  return zs_reader_load (*ret_file, notes, ret_foreign, errors);
 }
 
 static ZsReader
@@ -214,10 +224,9 @@ zs_scenario_load (const char *path, const ZsScenarioFlags *flags, const char *co
 {
   g_autoptr (ZsNotes) notes = zs_notes_new ();
   ZsScenarioFlags all = flags != NULL ? *flags : (ZsScenarioFlags){ 0 };
-  ZsForeign foreign;
-  const ZsCatalogueEntry *shipped = find_shipped (path, catalogue);
-  const char *file = shipped != NULL ? shipped->path : path;
-  ZsDocument *document = zs_reader_load (file, notes, &foreign, errors);
+  ZsForeign foreign = ZS_FOREIGN_NONE;
+  const char *file;
+  ZsDocument *document = open_scenario (path, catalogue, notes, &foreign, &file, errors);
 
   put_foreign (foreign, file, &all);
   ZsScenario *scenario =
@@ -260,10 +269,9 @@ zs_scenario_tree_complete (ZsDocument *document, ZsNode *root, ZsErrors *errors)
 ZsDocument *
 zs_scenario_tree (const char *path, ZsScenarioFlags *flags, ZsCatalogue *catalogue, ZsErrors *errors)
 {
-  const ZsCatalogueEntry *shipped = find_shipped (path, catalogue);
-  ZsForeign foreign;
-  ZsDocument *document
-      = zs_reader_load (shipped != NULL ? shipped->path : path, NULL, &foreign, errors);
+  ZsForeign foreign = ZS_FOREIGN_NONE;
+  const char *file;
+  ZsDocument *document = open_scenario (path, catalogue, NULL, &foreign, &file, errors);
 
   put_foreign (foreign, path, flags);
   if (document != NULL && !zs_scenario_tree_complete (document, zs_document_root (document), errors)) {

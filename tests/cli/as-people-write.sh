@@ -148,6 +148,8 @@ flash_attention: true
 special_tokens:
   pad_token: "<|end_of_text|>"
 END
+echo '{"metadata": {"total_size": 1}, "weight_map": {"lm_head.weight": "a"}}' >model.safetensors.index.json
+echo '{"architectures": ["LlamaForSequenceClassification"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 1000}' >classifier.json
 ln -s target link
 cat >table <<'END'
 0|unsloth/Llama-3.2-1B-Instruct.* is|run ds.json --model unsloth/Llama-3.2-1B-Instruct --gpus 2xH100
@@ -159,6 +161,9 @@ cat >table <<'END'
 0|8 x a100-sxm4-40gb|run ds.json --model llama-3.2-1b --gpus p4d.24xlarge
 0|FITS|run ds.json --model llama-3.2-1b --gpus 2xH100 --fabric NVSwitch
 1|did you mean 'nvswitch'|run ds.json --model llama-3.2-1b --gpus 2xH100 --fabric nvswich
+1|no scenario 'zero33'; did you mean 'zero3'|run zero33
+1|its config.json lies beside it|run ds.json --model ./model.safetensors.index.json --gpus 2xH100
+0|LlamaForSequenceClassification is simulated with the head|run ds.json --model ./classifier.json --gpus 2xH100
 1|zerosim list models. shows|run ds.json --model nomodel --gpus 2xH100
 0|LoRA r=16|run ds.json --model llama-3.2-1b --gpus 2xH100 --lora 16:all-linear
 0|ZeRO-3 with the optimizer on cpu, 2 nodes of 8|run accelerate.yaml --model llama-3.2-1b --gpus 8xH100
