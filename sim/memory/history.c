@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "sim/memory/history-private.h"
@@ -237,7 +238,8 @@ read_file (const char *path, GError **error)
     return NULL;
   }
   errno = 0;
-  gzFile file = gzopen (path, "rb");
+  bool standard = strcmp (path, "-") == 0;
+  gzFile file = standard ? gzdopen (dup (STDIN_FILENO), "rb") : gzopen (path, "rb");
 
   if (file == NULL) {
     g_set_error (error, ZS_HISTORY_ERROR, 0, "%s: %s", path, g_strerror (errno));

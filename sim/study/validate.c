@@ -345,7 +345,7 @@ zs_validate (const char *const *paths, ZsCatalogue *catalogue, int jobs,
   for (const char *const *path = paths; *path != NULL; path++) {
     if (g_file_test (*path, G_FILE_TEST_IS_DIR))
       add_folder (validation->cases, *path, 0, errors);
-    else if (g_file_test (*path, G_FILE_TEST_EXISTS))
+    else if (strcmp (*path, "-") == 0 || g_file_test (*path, G_FILE_TEST_EXISTS))
       add_case (validation->cases, *path, "");
     else
       zs_errors_add (errors, "%s: no such file", *path);

@@ -11,7 +11,7 @@ cat >ds.json <<END
 END
 echo '{"output_dir": "out", "bf16": true, "per_device_train_batch_size": 1, "deepspeed": "ds.json"}' >args.json
 printf 'name: t\nscenario: {model: tinyllama, cluster: {gpu: h100, gpus_per_node: 2}}\naxes: {micro_batch: [1, 2]}\n' >sweep.yaml
-echo 1..16
+echo 1..20
 n=0
 ok () { n=$((n + 1)); if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; head -3 said | sed 's/^/# /'; fi; }
 # "file.json:3:5: ..." and "-:3:5: ..."
@@ -36,4 +36,9 @@ wrong () { $ZEROSIM "$@" >said 2>&1; [ $? = 2 ]; ok $? "$*: wrong usage"; }
 wrong run ds.json $machine --trace - --json
 wrong sweep sweep.yaml --output -
 wrong check ds.json - --fix
+trace=$top_srcdir/tests/data/allocator-traces/default.tsv.gz
+for text in "cat $trace" "gzip -dc $trace" "$ZEROSIM run ds.json $machine --memory-snapshot -"; do
+  $text | $ZEROSIM replay - >said 2>&1; ok $? "$(basename "${text%% *}") ... | replay -"
+done
+$ZEROSIM validate - <"$top_srcdir/tests/published/cases/12-tinyllama-single.yaml" >said 2>&1; ok $? "validate -"
 [ ! -e ./- ]; ok $? "no file is called -"
