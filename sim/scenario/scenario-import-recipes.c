@@ -333,6 +333,8 @@ zs_import_recipe (ZsReader *reader, const ZsNode *root)
 {
   const ZsNode *factory = llama_factory (root);
 
+  /* their command lines start torchrun or accelerate, which leave a rank one thread */
+  reader->launched |= factory != NULL || trl (root) != NULL || zs_import_is_axolotl (root);
   note_unsimulated (reader, root);
   if (zs_import_is_axolotl (root))
     return import_axolotl (reader, root);

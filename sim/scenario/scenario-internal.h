@@ -12,7 +12,7 @@ typedef struct {
   ZsErrors      *errors;
   ZsNotes       *notes;
   ZsSettings    *settings;
-  bool           launched;     /* an accelerate file stands beside it */
+  bool           launched;     /* by torchrun or accelerate: its file, or a program's that calls them */
   bool           trainer;      /* so do TrainingArguments */
   bool           upcasts;      /* whose program trains fp32 copies of 16-bit weights, unless something shards them */
   const ZsNode  *mixed;        /* the dtype of their mixed precision; NULL: none is asked for */

@@ -350,6 +350,7 @@ zs_suggest_sets (const ZsSuggestChange *change, const ZsScenario *scenario, int6
   const ZsTraining *training = &scenario->training;
   GPtrArray *sets = g_ptr_array_new_with_free_func (g_free);
   bool joins = strcmp (change->sets[0], DEEPSPEED) == 0;   /* what DeepSpeed has is not there yet */
+  int threads = (int) (scenario->cluster.host.cores / MAX (scenario->cluster.gpus_per_node, 1));
   int64_t accumulation = training->step.micro_batch / micro_batch * training->gradient_accumulation;
 
   for (int i = 0; i < ZS_SUGGEST_MAX_SETS && change->sets[i] != NULL; i++) {
@@ -360,6 +361,9 @@ zs_suggest_sets (const ZsSuggestChange *change, const ZsScenario *scenario, int6
       continue;
     if (strcmp (set, ONE_SEQUENCE) != 0) {
       g_ptr_array_add (sets, g_strdup (set));
+      if ((strcmp (set, OFFLOAD_OPTIMIZER) == 0 || strcmp (set, FSDP_OFFLOAD) == 0) && threads > 2
+          && scenario->cluster.host.omp_threads == 1)
+        g_ptr_array_add (sets, g_strdup_printf ("training.omp_threads=%d", threads));
       continue;
     }
     if (accumulation > MAX_ACCUMULATION) {

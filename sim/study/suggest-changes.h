@@ -23,7 +23,7 @@ typedef enum {
 
 /* *RET_N changes, static. */
 const ZsSuggestChange *zs_suggest_table (ZsSuggestTable table, size_t *ret_n);
-/* What CHANGE sets that SCENARIO does not have yet; where it asks for a smaller micro-batch, MICRO_BATCH,
+/* What CHANGE sets that SCENARIO does not have yet, with the threads of an optimizer that moves to the CPU; where it asks for a smaller micro-batch, MICRO_BATCH,
  * which divides the scenario's, and the accumulation that keeps the global batch.  NULL-terminated; empty if
  * nothing is, or too many micro-steps would be; free with g_strfreev. */
 char                 **zs_suggest_sets (const ZsSuggestChange *change, const ZsScenario *scenario,

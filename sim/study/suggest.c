@@ -160,6 +160,15 @@ run_tries (Study *study, GArray *tries, double better_than)
   }
 }
 
+static bool
+names_threads (char **sets)
+{
+  for (; *sets != NULL; sets++)
+    if (g_str_has_prefix (*sets, "training.omp_threads="))
+      return true;
+  return false;
+}
+
 /* Tries the changes of TABLE that apply. */
 static void
 try_table (Study *study, ZsSuggestTable table, const ZsScenario *scenario, double better_than)
@@ -180,8 +189,11 @@ try_table (Study *study, ZsSuggestTable table, const ZsScenario *scenario, doubl
 
     do {
       batch = batch % 2 == 0 ? batch / 2 : 1;
-      add_try (study, tries, zs_suggest_sets (&changes[i], scenario, batch), g_strdup (changes[i].reason), i,
-               swaps_optimizer);
+      char **sets = zs_suggest_sets (&changes[i], scenario, batch);
+
+      add_try (study, tries, sets,
+               g_strconcat (changes[i].reason, names_threads (sets) ? " OMP_NUM_THREADS gives it the cores." : "", NULL),
+               i, swaps_optimizer);
     } while (batch > 1);
   }
   run_tries (study, tries, better_than);

@@ -241,8 +241,10 @@ model: llama-2-7b
 cluster: {gpu: a100-sxm4-40gb, gpus_per_node: 2}
 training: {framework: ddp, sequence_length: 2048, optimizer: {name: sgd}}
 END
+echo '{"output_dir": "o", "finetuning_type": "full", "bf16": true, "per_device_train_batch_size": 1, "deepspeed": {"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}, "train_micro_batch_size_per_gpu": "auto", "optimizer": {"type": "AdamW"}}}' >factory.json
 # with suggestions
 echo '0|framework=deepspeed.*The optimizer becomes AdamW|explain sgd.yaml' >others
+echo '0|offload_optimizer.device=cpu, omp_threads=[0-9]+.*OMP_NUM_THREADS gives it the cores|explain factory.json --model llama-2-7b --gpus 4x4090' >>others
 cat key-rows machine-rows others >>table
 echo "1..$(($(wc -l <table) + 2))"
 n=0
