@@ -30,11 +30,15 @@
  *   isinf and isnan, any        4.9                            0.40-0.44 (c)
  *   memcpy, per byte            0.22   0.10   0.060  0.047     0.027
  *
+ *   fill of fresh pages, byte   0.44 (e)                       0.048 (d)
+ *
  * (a) csrc/includes/cpu_adam.h: reads p, g, m, v and writes p, m, v; torch's fused one is as fast; a pinned
  *     master makes no difference.
  * (b) 0.6e6 to 6e6 elements that the driver's thread has written to a pageable temporary: they lie in that
  *     core's cache, from where the others fetch them.  Touched by the same threads before it takes 0.02.
  * (c) of fp32, without the pages of their temporaries; taken for 16 bit too.
+ * (d) of which the pages take 0.022, by 16 threads together (see below).
+ * (e) of which the pages take 0.35.
  *
  * Both bounds act, as the root of the sum of squares: that meets the lower figure of each column within 20 %. */
 typedef struct {
@@ -51,7 +55,7 @@ static const CpuTaskRate CPU_TASK_RATES[ZS_N_CPU_TASKS] = {
   [ZS_CPU_WIDEN]      = { 6, 2.0e9, 0.26 },
   [ZS_CPU_CHECK]      = { 32, 0.2e9, 1.0 },
   [ZS_CPU_COPY]       = { 2, 4.6e9, 0.68 },
-  [ZS_CPU_ZERO]       = { 1, 8.0e9, 0.68 },
+  [ZS_CPU_ZERO]       = { 1, 8.0e9, 0.34 },
 };
 
 /* at::parallel_for () gives a thread no less than this (ATen/Parallel.h, GRAIN_SIZE). */
@@ -82,15 +86,21 @@ zs_cpu_task_time (const ZsHost *host, ZsCpuTask task, int64_t elements, int thre
  * keep their pages from their second turn on, as measured (tests/data/offload, page faults). */
 #define MMAP_THRESHOLD (INT64_C (32) << 20)
 /* ps per byte.  One thread of ours takes 1.4 us for a page of 4 KiB, 16 together 0.1 us; giving them back takes
- * 0.2 to 0.3 us a page, always one thread.  The driver's copy into fresh pages takes 2.3 us a page, with that. */
+ * 0.2 to 0.3 us a page, always one thread.  The driver's copy into fresh pages takes 2.2 us a page. */
 #define TOUCH_COST  350.0
 #define RETURN_COST 70.0
-#define COPIED_COST 570.0
+#define COPIED_COST 530.0
 
 ZsTime
 zs_host_fault_cost (int64_t bytes, int threads, bool copied)
 {
-  double cost = copied ? COPIED_COST : TOUCH_COST / MAX (threads, 1) + RETURN_COST;
+  double cost = copied ? COPIED_COST : TOUCH_COST / MAX (threads, 1);
 
   return bytes < MMAP_THRESHOLD ? 0 : (ZsTime) ((double) bytes * cost);
+}
+
+ZsTime
+zs_host_return_cost (int64_t bytes)
+{
+  return bytes < MMAP_THRESHOLD ? 0 : (ZsTime) ((double) bytes * RETURN_COST);
 }

@@ -42,5 +42,6 @@ ZsTime zs_gpu_free_cost (int64_t bytes);
 ZsTime zs_gpu_map_cost (int64_t bytes);
 ZsTime zs_host_pin_cost (int64_t bytes);
 /* First touch, by THREADS or (COPIED) by a copy from the GPU, of pageable memory that the C library takes from
- * the kernel, and its return. */
-ZsTime zs_host_fault_cost (int64_t bytes, int threads, bool copied);
+ * the kernel; its return. */
+ZsTime zs_host_fault_cost  (int64_t bytes, int threads, bool copied);
+ZsTime zs_host_return_cost (int64_t bytes);

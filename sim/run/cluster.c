@@ -155,6 +155,12 @@ fault_cost (const void *self, int64_t bytes, bool copied)
   return zs_host_fault_cost (bytes, (int) threads_of_rank (self), copied);
 }
 
+static ZsTime
+return_cost (const void *self G_GNUC_UNUSED, int64_t bytes)
+{
+  return zs_host_return_cost (bytes);
+}
+
 /* ---- what moves bytes ---- */
 
 /* Note LOADS, of which the busiest link carries BUSIEST / ZS_LOAD_ONE bytes per byte. */
@@ -443,7 +449,8 @@ zs_cluster_new (const ZsClusterSpec *spec, GError **error)
       [ZS_OP_STREAM_WAIT_STREAM] = (ZsTime) ((double) WAIT_STREAM_COST / speed),
     },
     .wake_cost = WAKE_COST, .launch_depth = LAUNCH_DEPTH,
-    .segment_cost = segment_cost, .pin_cost = pin_cost, .fault_cost = fault_cost, .collective = collective, .copy = copy,
+    .segment_cost = segment_cost, .pin_cost = pin_cost, .fault_cost = fault_cost,
+    .return_cost = return_cost, .collective = collective, .copy = copy,
     .cpu_task = cpu_task, .nvme = nvme, .communicator_bytes = communicator_bytes,
   };
   make_capacities (cluster);

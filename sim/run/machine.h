@@ -75,6 +75,7 @@ typedef struct {
   ZsTime  (*pin_cost)     (const void *self, int64_t bytes);             /* NULL: 0 */
   /* pageable memory, COPIED: a copy from the GPU touches it first; NULL: 0 */
   ZsTime  (*fault_cost)   (const void *self, int64_t bytes, bool copied);
+  ZsTime  (*return_cost)  (const void *self, int64_t bytes);             /* its free; NULL: 0 */
   int64_t  launch_depth;         /* launches that may be pending on a stream before the host is
                                     held back; 0: no bound */
 

@@ -376,7 +376,14 @@ zs_memory_host_alloc (Rank *rank, const ZsInstruction *instruction)
 void
 zs_memory_host_free (Rank *rank, const ZsInstruction *instruction)
 {
-  zs_host_allocator_release (rank->host_memory, rank->slots[instruction->id].host);
+  const ZsMachine *machine = rank->run->machine;
+  ZsHostBlock block = rank->slots[instruction->id].host;
+  ZsTime start = rank->host;
+
+  zs_host_allocator_release (rank->host_memory, block);
+  if (block.kind == ZS_HOST_PAGEABLE && machine->return_cost != NULL)
+    rank->host += machine->return_cost (machine->self, block.requested);
+  zs_account_host_pages (rank, start);
 }
 
 /* NCCL takes its memory with the first collective of a kind. */
