@@ -91,10 +91,11 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
   ZsAttentionSaved *saved = &layer->attention_saved;
   bool grad = layer->attention_grad;
   ZsTensor key = zs_plan_ref (e->plan, k), value = zs_plan_ref (e->plan, v), bias = ZS_NO_TENSOR;
+  ZsTensor wide_key = ZS_NO_TENSOR;
 
   if (repeats (e)) {
     zs_drop (e, key);
-    key = zs_activation (e, e->q_bytes);
+    key = zs_activation (e, e->q_turned);
     zs_run (e, e->k.repeat);
     zs_drop (e, value);
     value = zs_activation (e, e->q_bytes);
@@ -106,6 +107,10 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
       zs_drop (e, key);
       key = zs_activation (e, e->kv_bytes);
       zs_run (e, e->k.k_cast);
+    } else {   /* a variable of the layer's attention until it returns */
+      wide_key = key;
+      key = zs_activation (e, e->q_bytes);
+      zs_run (e, e->k.q_cast);
     }
     zs_drop (e, query);
     query = zs_activation (e, e->q_bytes);
@@ -155,6 +160,7 @@ zs_attention_forward (ZsEmitter *e, ZsLayer *layer, ZsTensor q, ZsTensor k, ZsTe
   zs_drop (e, bias);
   zs_drop (e, query);
   zs_drop (e, key);
+  zs_drop (e, wide_key);
   zs_drop (e, value);
   if (!pads (e))
     return out;
@@ -297,18 +303,22 @@ zs_attention_backward (ZsEmitter *e, ZsLayer *layer, ZsTensor gradient, ZsTensor
   dv = unpad (e, dv, kv);
   dk = unpad (e, dk, kv);
   dq = unpad (e, dq, e->q_bytes);
+  dq = widen (e, dq, e->q_turned, e->k.q_cast_back);
   if (repeats (e)) {   /* sum over the heads that share */
+    dk = widen (e, dk, e->q_turned, e->k.q_cast_back);
     ZsTensor sum = zs_temporary (e, e->kv_bytes);
 
     zs_run_back (e, e->k.head_reduce);
     zs_drop (e, dv);
     dv = sum;
-    sum = zs_temporary (e, e->kv_bytes);
+    sum = zs_temporary (e, e->kv_turned);
     zs_run_back (e, e->k.head_reduce);
     zs_drop (e, dk);
     dk = sum;
+  } else {
+    dk = widen (e, dk, e->kv_turned, e->k.k_cast_back);
   }
-  *ret_q = widen (e, dq, e->q_turned, e->k.q_cast_back);
-  *ret_k = widen (e, dk, e->kv_turned, e->k.k_cast_back);
+  *ret_q = dq;
+  *ret_k = dk;
   *ret_v = dv;
 }

@@ -7,18 +7,21 @@
 
 enum { INTEGER = 8, FP32 = 4 };
 
+/* A batch is made whole before the one before goes. */
 static void
 new_inputs (ZsEmitter *e)
 {
+  ZsTensor mask = ZS_NO_TENSOR;
+
   zs_plan_set_label (e->plan, e->label_inputs);
   ZsTensor ids = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
   zs_run (e, e->k.tiny);
+  if (e->shape.attention_mask || e->shape.mask_of_ones) {
+    mask = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
+    zs_run (e, e->k.tiny);
+  }
   zs_drop (e, e->ids);
   e->ids = ids;
-  if (!e->shape.attention_mask && !e->shape.mask_of_ones)
-    return;
-  ZsTensor mask = zs_new (e, e->tokens * INTEGER, ZS_CATEGORY_INPUT);
-  zs_run (e, e->k.tiny);
   zs_drop (e, e->input_mask);
   e->input_mask = mask;
 }

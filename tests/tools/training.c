@@ -436,6 +436,20 @@ set_more_fsdp (ZsTraining *training, json_t *object)
   fsdp->flat_optimizer = fsdp->version == 1 && !is_true (object, "orig");
 }
 
+/* Samples of lengths that are drawn. */
+static void
+set_more_lengths (ZsTraining *training, json_t *given)
+{
+  if (!json_is_object (given))
+    return;
+  training->lengths = (ZsLengths) {
+    .mean = integer (given, "mean"), .deviation = integer (given, "deviation"),
+    .seed = (uint64_t) integer (given, "seed"), .drop = is_true (given, "drop"),
+    .multiple = json_object_get (given, "multiple") != NULL ? integer (given, "multiple") : 1,
+  };
+  training->step.sequence = integer (given, "cut");
+}
+
 void
 test_training_from_more (ZsTraining *training, json_t *run)
 {
@@ -490,12 +504,16 @@ test_training_from_more (ZsTraining *training, json_t *run)
   training->ddp.find_unused_parameters = is_true (json_object_get (run, "ddp"), "find_unused_parameters");
   training->ddp.gradient_as_bucket_view = is_true (json_object_get (run, "ddp"), "gradient_as_bucket_view");
   set_more_lora (&step->lora, json_object_get (run, "lora"));
+  set_more_lengths (training, json_object_get (run, "lengths"));
   test_training_finish (training);
-  if (*backend == '\0' && step->attention == ZS_ATTENTION_CUDNN && !step->attention_mask)
-    step->attention = zs_attention_of_sdpa (90, step->versions.of[ZS_SOFTWARE_TORCH],
-                                            step->autocast ? ZS_DTYPE_BF16 : step->dtype,
-                                            training->shape.head_dim, step->attention_mask,
-                                            training->shape.n_kv_heads != training->shape.n_heads);
+  ZsAttention open = step->attention;
+
+  if (*backend == '\0' && open == ZS_ATTENTION_CUDNN)
+    open = zs_attention_of_sdpa (90, step->versions.of[ZS_SOFTWARE_TORCH], step->autocast ? ZS_DTYPE_BF16 : step->dtype,
+                                 training->shape.head_dim, false, training->shape.n_kv_heads != training->shape.n_heads);
+  if (!step->attention_mask)
+    step->attention = open;
+  step->open_attention = open;
   step->clip = json_number_value (json_object_get (run, "clip")) > 0
                || json_is_object (json_object_get (run, "trainer"));
   if (step->lora.rank > 0)
