@@ -2,7 +2,7 @@
 # The OPTIONS of the manual page come from the option table (docs/options.scd; a test holds it against
 # the program; `zerosim --print-options-manual` prints it).
 EXTRA_DIST += docs/zerosim.1.scd docs/options.scd docs/links.md
-EXTRA_DIST += docs/zerosim.1.scd docs/options.scd docs/studies.md docs/buckets.md docs/figures
+EXTRA_DIST += docs/zerosim.1.scd docs/options.scd docs/lengths.md docs/studies.md docs/buckets.md docs/figures
 if HAVE_SCDOC
 man1_MANS += docs/zerosim.1
 CLEANFILES += docs/zerosim.1

@@ -94,6 +94,28 @@ zero_line (const ZsTraining *training)
   return g_string_free (text, FALSE);
 }
 
+/* "sequence 2048", or what is known of lengths. */
+static char *
+describe_sequence (const ZsTraining *training)
+{
+  const ZsLengths *lengths = &training->lengths;
+  int64_t longest = training->step.sequence, shortest = INT64_MAX;
+  g_autofree char *padded = lengths->multiple > 1
+                              ? g_strdup_printf (", padded to multiples of %" G_GINT64_FORMAT, lengths->multiple)
+                              : g_strdup ("");
+
+  for (int i = 0; i < lengths->n_list; i++)
+    shortest = MIN (shortest, lengths->list[i]);
+  if (lengths->n_list > 0)
+    return g_strdup_printf ("sequences of %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT " tokens%s", shortest, longest,
+                            padded);
+  if (lengths->mean > 0)
+    return g_strdup_printf ("samples of %" G_GINT64_FORMAT " +- %" G_GINT64_FORMAT " tokens%s %" G_GINT64_FORMAT "%s",
+                            lengths->mean, lengths->deviation, lengths->drop ? ", none above" : " cut at", longest,
+                            padded);
+  return g_strdup_printf ("sequence %" G_GINT64_FORMAT, longest);
+}
+
 char **
 zs_scenario_lines (const ZsScenario *scenario)
 {
@@ -109,11 +131,13 @@ zs_scenario_lines (const ZsScenario *scenario)
   else
     checkpointing = g_strdup_printf ("checkpointing of one layer in %" G_GINT64_FORMAT,
                                      step->checkpoint_every);
+  g_autofree char *sequence = describe_sequence (training);
+
   g_ptr_array_add (lines, g_strdup_printf (
       "micro-batch %" G_GINT64_FORMAT " x accumulation %d x %" G_GINT64_FORMAT
-      " rank%s, sequence %" G_GINT64_FORMAT ", %s, %s%s, attention %s",
+      " rank%s, %s, %s, %s%s, attention %s",
       step->micro_batch, training->gradient_accumulation, training->world,
-      training->world == 1 ? "" : "s", step->sequence,
+      training->world == 1 ? "" : "s", sequence,
       checkpointing, DTYPE_NAMES[step->dtype], step->autocast ? " under autocast" : "", ATTENTION_NAMES[step->attention]));
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     g_ptr_array_add (lines, zero_line (training));

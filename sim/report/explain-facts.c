@@ -113,9 +113,10 @@ add_job (ZsFacts *facts, const ZsExplainInput *input)
   put (facts->facts, "micro_batch", g_strdup_printf ("%" G_GINT64_FORMAT, step->micro_batch));
   put (facts->facts, "sequence", g_strdup_printf ("%" G_GINT64_FORMAT, step->sequence));
   put (facts->facts, "accumulation", g_strdup_printf ("%d", training->gradient_accumulation));
+  put_flag (facts, "lengths", zs_lengths_given (&training->lengths));
   put (facts->facts, "dtype", g_strdup (DTYPES[step->dtype]));
   put (facts->facts, "tokens",
-       zs_count_format (step->micro_batch * step->sequence * MAX (1, training->gradient_accumulation)
+       zs_count_format (zs_training_tokens (training, 1, training->n_steps, true) / training->n_steps
                         * training->world));
   put (facts->facts, "states", zs_bytes_format (16 * model->n_elements));
   put (facts->facts, "parameter_bytes", zs_bytes_format (bytes));
@@ -161,6 +162,24 @@ place (const ZsFacts *facts, int step, ZsPhase phase, int micro_step)
   return text;
 }
 
+/* Reserved at the end of step 1, where steps differ. */
+static void
+add_growth (ZsFacts *facts, const ZsResult *result)
+{
+  int64_t first = 0;
+
+  if (!result->steps_differ || result->steps->len < 2)
+    return;
+  for (guint p = 0; p < result->phases->len; p++) {
+    const ZsPhaseResult *phase = &g_array_index (result->phases, ZsPhaseResult, p);
+
+    if (phase->step == 1)
+      first = MAX (first, phase->peak_reserved_bytes);
+  }
+  put (facts->facts, "reserved_first", zs_bytes_format (first));
+  put (facts->facts, "reserved_steps", g_strdup_printf ("%u", result->steps->len));
+}
+
 static void
 add_memory (ZsFacts *facts, const ZsExplainInput *input)
 {
@@ -170,6 +189,7 @@ add_memory (ZsFacts *facts, const ZsExplainInput *input)
   put (facts->facts, "gpu_memory", zs_bytes_format (result->gpu_memory_bytes));
   put (facts->facts, "allocated", zs_bytes_format (result->peak_allocated_bytes));
   put (facts->facts, "reserved", zs_bytes_format (result->peak_reserved_bytes));
+  add_growth (facts, result);
   put (facts->facts, "cached",
        zs_bytes_format (MAX (0, result->peak_reserved_bytes - result->peak_allocated_bytes)));
   put (facts->facts, "device", zs_bytes_format (result->peak_device_bytes));

@@ -157,6 +157,8 @@ zs_result_write_json (const ZsResult *result, const ZsResultNote *notes, int n_n
   zs_json_int (writer, "distinct_plans", result->n_distinct_plans);
   zs_json_int (writer, "step_time_ps", result->step_time_ps);
   zs_json_number (writer, "tokens_per_second_per_gpu", result->tokens_per_second_per_gpu);
+  if (result->steps_differ)
+    zs_json_number (writer, "padding_share", result->padding_share);
   zs_json_number (writer, "samples_per_second", result->samples_per_second);
   zs_json_number (writer, "tflops_per_gpu", result->tflops_per_gpu);
   zs_json_number (writer, "mfu", result->mfu);

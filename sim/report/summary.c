@@ -211,6 +211,55 @@ write_holders (const ZsResult *result, ZsText *text)
   zs_text_append (text, "\n");
 }
 
+/* Peaks of the steps up to STEP. */
+static void
+peaks_until (const ZsResult *result, int step, int64_t *ret_allocated, int64_t *ret_reserved)
+{
+  *ret_allocated = *ret_reserved = 0;
+  for (guint p = 0; p < result->phases->len; p++) {
+    const ZsPhaseResult *phase = &g_array_index (result->phases, ZsPhaseResult, p);
+
+    if (phase->step < 1 || phase->step > step)
+      continue;
+    *ret_allocated = MAX (*ret_allocated, phase->peak_allocated_bytes);
+    *ret_reserved = MAX (*ret_reserved, phase->peak_reserved_bytes);
+  }
+}
+
+/* Where micro-batches are of different lengths: how far memory has grown after some steps. */
+static void
+write_growth (const ZsResult *result, ZsText *text)
+{
+  static const int STEPS[] = { 1, 3, 10, 30, 100 };
+  enum { COLUMN = 9, MOST = 5 };
+  int steps[G_N_ELEMENTS (STEPS) + 1], n = 0, last = 0;
+  int64_t peaks[2];
+
+  if (!result->steps_differ || result->phases->len == 0)
+    return;
+  last = g_array_index (result->phases, ZsPhaseResult, result->phases->len - 1).step;
+  for (size_t i = 0; i < G_N_ELEMENTS (STEPS) && STEPS[i] < last; i++)
+    steps[n++] = STEPS[i];
+  if (last < 1)
+    return;
+  steps[n++] = last;
+  int first = MAX (n - MOST, 0);
+
+  zs_text_append (text, "\n");
+  zs_text_styled (text, ZS_STYLE_BOLD, "%-*s", NAME_ROOM + 2, "Lengths vary: peak by step");
+  for (int i = first; i < n; i++)
+    zs_text_append (text, "%*d", COLUMN, steps[i]);
+  for (int row = 0; row < 2; row++) {
+    zs_text_append (text, "\n  %-*s", NAME_ROOM, row == 0 ? "allocated" : "reserved by PyTorch");
+    for (int i = first; i < n; i++) {
+      peaks_until (result, steps[i], &peaks[0], &peaks[1]);
+      zs_text_append (text, "%*.2f", COLUMN, (double) peaks[row] / 1073741824.0);
+    }
+    zs_text_append (text, " GiB");
+  }
+  zs_text_append (text, "\n");
+}
+
 static const char *const WAIT_WORDS[ZS_N_WAITS] = {
   [ZS_WAIT_COMPUTE] = "compute",
   [ZS_WAIT_COMMUNICATION] = "waiting for other GPUs",
@@ -232,11 +281,11 @@ write_time (const ZsResult *result, ZsText *text)
   g_autofree char *whole = table_time (result->step_time_ps, result->step_time_ps);
 
   zs_text_append (text, "\n");
-  if (result->outcome == ZS_OUTCOME_OOM && result->steps->len > 0)
+  if (result->outcome == ZS_OUTCOME_OOM && result->steps->len > 0 && !result->steps_differ)
     zs_text_styled (text, ZS_STYLE_BOLD, "Time of step %d, the last that ended:",
                     g_array_index (result->steps, ZsStepResult, result->steps->len - 1).step);
   else
-    zs_text_styled (text, ZS_STYLE_BOLD, "Time of a step");
+    zs_text_styled (text, ZS_STYLE_BOLD, result->steps_differ ? "Mean time of a step" : "Time of a step");
   zs_text_append (text, " %s, bound by %s\n", whole, BOUND_WORDS[zs_result_bound (result)]);
   for (int wait = 0; wait < ZS_N_WAITS; wait++) {
     if (result->wait_ps[wait] <= 0)
@@ -250,6 +299,9 @@ write_time (const ZsResult *result, ZsText *text)
   zs_text_append (text, "  %.0f tokens/s per GPU, %.3g samples/s, %.0f TFLOPS per GPU, MFU %.0f %%\n",
                   result->tokens_per_second_per_gpu, result->samples_per_second,
                   result->tflops_per_gpu, 100 * result->mfu);
+  if (result->padding_share > 0.0005)
+    zs_text_append (text, "  %.1f %% of the tokens computed are padding, which tokens/s does not count\n",
+                    100 * result->padding_share);
 }
 
 static void
@@ -355,6 +407,7 @@ zs_summary_write (const ZsSummary *summary, ZsText *text)
   zs_text_append (text, "\n");
   write_verdict (summary, text);
   write_holders (summary->result, text);
+  write_growth (summary->result, text);
   write_time (summary->result, text);
   write_host (summary->result, text);
   write_changes (summary, text);

@@ -29,6 +29,7 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-import-args.c \
   sim/scenario/scenario-import-fsdp.c \
   sim/scenario/scenario-import-recipes.c \
+  sim/scenario/scenario-import-lengths.c \
   sim/scenario/scenario-import.c \
   sim/scenario/scenario-import.h \
   sim/scenario/scenario-internal.h \

@@ -142,6 +142,7 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
     ok &=
         zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader);
   ok &= zs_import_recipe (reader, root);
+  ok &= zs_import_lengths (reader, root);
   if (fsdp != NULL)
     ok &= zs_import_fsdp_words (reader, root, fsdp, &sharded);
   if (sharded && deepspeed != NULL && !zs_node_is_null (deepspeed))

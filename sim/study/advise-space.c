@@ -11,7 +11,7 @@
 const char *const ZS_SPACE_NAMES[] = {
   "stage", "offload", "reshard", "checkpointing", "batch", "attention", "reduce_bucket_size", "prefetch",
   "live_parameters", "sub_group_size", "overlap_comm", "pin_memory", "omp_threads", "limit_all_gathers",
-  "allocator", NULL,
+  "allocator", "lengths", NULL,
 };
 
 typedef struct {
@@ -189,6 +189,12 @@ add_switches (Builder *builder)
                              "less reserved memory lies idle between tensors");
   if (dimension != NULL && !scenario->alloc_conf.expandable_segments)
     add_value (dimension, g_strdup ("training.alloc_conf=expandable_segments:True"), NULL);
+  if (zs_lengths_given (&training->lengths)
+      && (dimension = add_dimension (builder, "lengths", ZS_DIMENSION_TUNING, ZS_SENSE_ALWAYS,
+                                     "micro-batches of few lengths, or of one: what is freed fits again")) != NULL) {
+    add_value (dimension, g_strdup ("training.packing=true"), NULL);
+    add_value (dimension, set_int ("training.pad_to_multiple_of", 256), NULL);
+  }
 }
 
 /* The optimizer on the CPU. */

@@ -221,6 +221,31 @@ parameters_not_on_cpu (const ZsScenario *s)
   return !is_zero (s) || s->training.zero.offload_param != ZS_DEVICE_CPU;
 }
 
+/* Where micro-batches are of many lengths. */
+static bool
+lengths_vary (const ZsScenario *s)
+{
+  return zs_lengths_given (&s->training.lengths);
+}
+
+static bool
+lengths_plain_allocator (const ZsScenario *s)
+{
+  return lengths_vary (s) && plain_allocator (s);
+}
+
+static bool
+lengths_cache_kept (const ZsScenario *s)
+{
+  return lengths_vary (s) && s->training.empty_cache_steps == 0;
+}
+
+static bool
+lengths_any (const ZsScenario *s)
+{
+  return lengths_vary (s) && s->training.lengths.multiple <= 1;
+}
+
 #define OFFLOAD_OPTIMIZER "zero_optimization.offload_optimizer.device=cpu"
 #define OFFLOAD_PARAM     "zero_optimization.offload_param.device=cpu"
 #define CHECKPOINT        "training.checkpointing=full"
@@ -230,14 +255,24 @@ parameters_not_on_cpu (const ZsScenario *s)
 #define FSDP_RESHARD      "training.fsdp.reshard_after_forward=true"
 #define ONE_SEQUENCE      "training.micro_batch=1"
 #define LORA              "training.lora.rank=16"
+#define PAD_TO_LONGEST    "training.pad_to_multiple_of=sequence_length"   /* its number */
+#define PACKING           "training.packing=true"
+#define EXPANDABLE        "training.alloc_conf=expandable_segments:True"
 #define SMALL_BUCKET      "zero_optimization.reduce_bucket_size=5e7"
 
 static const ZsSuggestChange SMALLER[] = {
   { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
   { { "training.reentrant=false" }, reentrant, "Checkpointing with use_reentrant=False: recomputed layers end like others, and give back what they gathered." },
   { { "training.attention=sdpa" }, eager_attention, "The score matrices are never kept; also faster." },
-  { { "training.alloc_conf=expandable_segments:True" }, plain_allocator,
+  { { EXPANDABLE }, plain_allocator,
     "Less reserved memory lies idle between tensors; costs nothing." },
+  { { "training.alloc_conf=garbage_collection_threshold:0.8" }, lengths_plain_allocator,
+    "Cached segments go back to the GPU before it is full." },
+  { { "training.empty_cache_steps=1" }, lengths_cache_kept,
+    "torch_empty_cache_steps: the cache goes back to the GPU after each step; segments are made anew." },
+  { { PACKING }, lengths_vary, "Samples are joined to sequences of one length: what is freed fits again, and nothing is padding." },
+  { { "training.pad_to_multiple_of=256" }, lengths_any, "Fewer different lengths: what is freed fits more often; more is padding." },
+  { { PAD_TO_LONGEST }, lengths_any, "All micro-batches are of one length: what is freed fits again; much is padding." },
   { { "zero_optimization.stage=2" }, below_stage2, "Gradients are sharded as well." },
   { { STAGE3 }, below_stage3, "Parameters are sharded as well; each layer is gathered for forward and backward." },
   { { OFFLOAD_OPTIMIZER }, optimizer_on_gpu, "Optimizer states and master weights move to host memory; the step waits for CPU Adam." },
@@ -298,6 +333,8 @@ static const ZsSuggestChange FASTER[] = {
   { { "training.fsdp.cpu_offload=false" }, fsdp_offloaded, "Shards stay on the GPU, and so does the optimizer." },
   { { "training.fsdp.reshard_after_forward=false" }, fsdp_resharded, "Layers are gathered once a step; all of them stay." },
   { { "training.optimizer.implementation=fused" }, unfused_adam, "One kernel a tensor list instead of dozens." },
+  { { EXPANDABLE }, lengths_plain_allocator, "The allocator need not flush its cache when lengths change." },
+  { { PACKING }, lengths_vary, "Samples are joined to sequences of one length: nothing is padding, and products are larger." },
 };
 
 const ZsSuggestChange *
@@ -359,6 +396,11 @@ zs_suggest_sets (const ZsSuggestChange *change, const ZsScenario *scenario, int6
 
     if (!(joins && zero) && !is_missing (set, scenario))
       continue;
+    if (strcmp (set, PAD_TO_LONGEST) == 0) {
+      g_ptr_array_add (sets, g_strdup_printf ("training.pad_to_multiple_of=%" G_GINT64_FORMAT,
+                                              training->step.sequence));
+      continue;
+    }
     if (strcmp (set, ONE_SEQUENCE) != 0) {
       g_ptr_array_add (sets, g_strdup (set));
       if ((strcmp (set, OFFLOAD_OPTIMIZER) == 0 || strcmp (set, FSDP_OFFLOAD) == 0) && threads > 2

@@ -7,6 +7,7 @@ CLI_TESTS = \
   tests/cli/collective.sh \
   tests/cli/consistent.sh \
   tests/cli/explain.sh \
+  tests/cli/lengths.sh \
   tests/cli/compare.sh \
   tests/cli/options.sh \
   tests/cli/check.sh \

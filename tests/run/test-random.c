@@ -63,6 +63,24 @@ set_framework (ZsTraining *training)
   };
 }
 
+/* Micro-batches of other lengths: a list that comes again, or drawn ones that do not. */
+static void
+set_lengths (Job *job)
+{
+  static const int64_t LISTS[][4] = { { 512, 300, 2048, 77 }, { 900, 900, 900, 1024 }, { 64, 2000, 64, 2000 } };
+  ZsTraining *training = &job->training;
+
+  training->step.new_inputs = true;
+  training->step.open_attention = training->step.attention;
+  if (pick (2) == 0) {
+    training->lengths = (ZsLengths) { .list = LISTS[pick (3)], .n_list = 1 + pick (4) };
+    return;
+  }
+  training->step.attention_mask = training->step.micro_batch > 1;
+  training->lengths = (ZsLengths) { .mean = 600, .deviation = pick (900), .seed = state, .drop = pick (2),
+                                    .multiple = 1 + 7 * pick (2) };
+}
+
 static void
 make_job (uint32_t seed, Job *job, ZsRunOptions *options)
 {
@@ -95,6 +113,8 @@ make_job (uint32_t seed, Job *job, ZsRunOptions *options)
   options->alloc_conf.expandable_segments = pick (4) == 0;
   if (pick (5) == 0)
     options->memory_limit_bytes = (INT64_C (64) << 20) << pick (8);
+  if (pick (4) == 0)
+    set_lengths (job);
   job_ready (job);
 }
 

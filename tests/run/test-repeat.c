@@ -238,6 +238,68 @@ out_of_memory_comes_when_it_comes (void)
   job_clear (&job);
 }
 
+/* A list of lengths comes again and again; drawn lengths never do. */
+static void
+micro_batches_of_many_lengths (void)
+{
+  static const int64_t LIST[] = { 512, 2048, 100, 700 };
+
+  for (int stage = -1; stage <= 3; stage++)
+    for (int n = 2; n <= 4; n++) {
+      Job job;
+      ZsRunOptions options;
+
+      zs_run_options_init (&options);
+      job_init (&job, MODEL_TINY, stage, stage < 0 ? 1 : 2, "nvswitch-h100");
+      job.training.n_steps = 24;
+      job.training.step.new_inputs = true;
+      job.training.step.open_attention = job.training.step.attention;
+      set_accumulation (&job, 3);
+      job.training.lengths = (ZsLengths) { .list = LIST, .n_list = n };
+      int64_t n_repeated = compare (&job, &options);
+
+      CU_ASSERT_TRUE (stage >= 0 || n_repeated > 0);
+      set_accumulation (&job, 24);
+      job.training.n_steps = 2;
+      n_repeated += compare (&job, &options);
+      CU_ASSERT_TRUE (n_repeated > 0);
+      job.training.lengths = (ZsLengths) { .mean = 700, .deviation = 500, .seed = (uint64_t) n };
+      CU_ASSERT_EQUAL (compare (&job, &options), 0);
+      job_clear (&job);
+    }
+}
+
+static void
+equal_lengths_are_one_length (void)
+{
+  static const int64_t LIST[] = { 700, 700, 700 };
+
+  for (int stage = -1; stage <= 3; stage++)
+    for (int64_t batch = 1; batch <= 2; batch++) {
+      Job job;
+      ZsRunOptions options;
+
+      zs_run_options_init (&options);
+      options.want_memory_points = options.want_links = true;
+      job_init (&job, MODEL_TINY, stage, stage < 0 ? 1 : 2, "nvswitch-h100");
+      job.training.n_steps = 2;     /* the mean of all but the first is the last */
+      job.training.step.micro_batch = batch;
+      job.training.step.sequence = 700;
+      job.training.step.new_inputs = true;
+      job.training.step.attention_mask = batch > 1;
+      job.training.step.open_attention = job.training.step.attention;
+      set_accumulation (&job, 5);
+      g_autoptr (ZsResult) one = job_run (&job, &options);
+
+      job.training.step.sequence = 2048;
+      job.training.lengths = (ZsLengths) { .list = LIST, .n_list = 3 };
+      g_autoptr (ZsResult) list = job_run (&job, &options);
+
+      check_equal (one, list);
+      job_clear (&job);
+    }
+}
+
 int
 main (void)
 {
@@ -246,6 +308,8 @@ main (void)
     { "micro-steps with offload", micro_steps_with_offload },
     { "micro-steps of other frameworks", micro_steps_of_other_frameworks },
     { "whole steps", whole_steps },
+    { "micro-batches of many lengths", micro_batches_of_many_lengths },
+    { "equal lengths are one length", equal_lengths_are_one_length },
     { "out of memory comes when it comes", out_of_memory_comes_when_it_comes },
     CU_TEST_INFO_NULL
   };

@@ -27,6 +27,7 @@ static const Case CASES[] = {
   /* what alone leaves no room is followed by what does, and that names only what changes */
   { "scenarios/zero3.yaml", "llama-3-8b", "4xRTX-4090", "6", ZS_OUTCOME_OOM, "micro_batch=3, gradient_accumulation=32",
     "checkpointing=full" },
+  { "scenarios/many-lengths.yaml", NULL, NULL, NULL, ZS_OUTCOME_OOM, "alloc_conf=expandable_segments:True", NULL },
   { "scenarios/lora.yaml", NULL, NULL, "16", ZS_OUTCOME_OOM, "micro_batch=4, gradient_accumulation=16", "stage=2" },
 };
 

@@ -15,6 +15,11 @@ TESTS += tests/tools/test-agreement
 tests_tools_test_agreement_SOURCES = tests/tools/test-agreement.c
 tests_tools_test_agreement_LDADD = $(TOOL_LIBS)
 
+check_PROGRAMS += tests/tools/test-lengths
+TESTS += tests/tools/test-lengths
+tests_tools_test_lengths_SOURCES = tests/tools/test-lengths.c
+tests_tools_test_lengths_LDADD = $(TOOL_LIBS)
+
 check_PROGRAMS += tests/tools/compare-memory
 tests_tools_compare_memory_SOURCES = tests/tools/compare-memory.c
 tests_tools_compare_memory_LDADD = $(TOOL_LIBS)

@@ -145,6 +145,15 @@ def lora(row):
     return ["  lora: {rank: %s, targets: %s, dtype: %s, dropout: 0}" % (rank, targets, dtype)]
 
 
+def lengths(row):
+    """Of samples, as the rows of ms-swift state them: "cut at max_length".  Their order is not known: that of the usual
+    seed is as good as any (docs/lengths.md says how much it matters)."""
+    stated = re.search(r"dataset lengths (\d+)\+-(\d+) tokens", row["notes"])
+    if not stated:
+        return []
+    return ["  sequence_lengths: {mean: %s, deviation: %s}" % stated.groups()]
+
+
 def attention(row):
     """FlashAttention's first version (llm-foundry's Triton kernel, sdpa of PyTorch before 2.2) or second."""
     if "sdpa" in row["attention"] or not row["attention"]:
@@ -187,7 +196,7 @@ def training(row, world):
     if "deepspeed" not in name and "InternEvo" not in name:
         lines.append("  optimizer: {name: adamw, implementation: %s}"
                      % ("foreach" if "llm-foundry" in row["framework_version"] or "swift" in name else implementation))
-    return lines + lora(row) + ["  steps: 3"]
+    return lines + lora(row) + (lengths(row) or ["  steps: 3"])
 
 
 def gib(row):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the recorded runs of tests/data/h200-more and h200-wide as cases: tests/published/h200-*/*.yaml.
+"""Write the recorded runs of tests/data/h200-more, h200-wide and h200-lengths as cases: tests/published/h200-*/*.yaml.
 
     python3 tests/tools/make-published-h200-more.py     # from the top of the source tree
     python3 tests/tools/make-published-h200-more.py DATA OUT
@@ -12,7 +12,8 @@ import re
 import sys
 
 FOLDERS = [("tests/data/h200-more", "tests/published/h200-more"),
-           ("tests/data/h200-wide", "tests/published/h200-wide")]
+           ("tests/data/h200-wide", "tests/published/h200-wide"),
+           ("tests/data/h200-lengths", "tests/published/h200-lengths")]
 FRAMEWORKS = {"plain": "single", "ddp": "ddp", "fsdp1": "fsdp", "fsdp2": "fsdp2"}
 
 
@@ -66,7 +67,7 @@ def training(run):
     lines = ["training:", "  framework: " + FRAMEWORKS[run["framework"]],
              '  torch_version: "2.11"', '  transformers_version: "5.17"',
              "  micro_batch: %d" % run["batch"], "  gradient_accumulation: %d" % run["gas"],
-             "  sequence_length: %d" % run["seq"], "  dtype: " + dtype, "  attention: " + run["attn"],
+             "  sequence_length: %d" % run.get("lengths", {}).get("cut", run["seq"]), "  dtype: " + dtype, "  attention: " + run["attn"],
              "  checkpointing: " + ("none" if run["ckpt"] == "none" else "full"),
              "  optimizer: " + optimizer(run),
              "  gradient_clipping: %g" % (run["clip"] if trainer is None else 1.0)]
@@ -74,8 +75,20 @@ def training(run):
         lines.append("  reentrant: " + boolean(run["ckpt"] == "reentrant"))
     if run["backend"]:
         lines.append("  sdpa_backend: " + run["backend"])
+    if run.get("lengths"):
+        given = run["lengths"]
+        lines.append("  sequence_lengths: {mean: %d, deviation: %d, seed: %d%s}"
+                     % (given["mean"], given["deviation"], given["seed"], ", longer: drop" if given.get("drop") else ""))
+        if given.get("multiple"):
+            lines.append("  pad_to_multiple_of: %d" % given["multiple"])
     if run["mask"] or trainer is not None:
         lines.append("  attention_mask: " + ("padding" if run["mask"] is True else "ones"))
+    elif run.get("lengths"):
+        lines.append("  attention_mask: none")
+    if run.get("conf"):
+        lines.append("  alloc_conf: " + json.dumps(run["conf"]))
+    if run.get("empty"):
+        lines.append("  empty_cache_steps: %d" % run["empty"])
     if run.get("use_cache"):
         lines.append("  use_cache: true")
     if run.get("positions") == "packed":
@@ -122,7 +135,7 @@ def write(data, out_folder):
     os.makedirs(out_folder, exist_ok=True)
     for line in open(os.path.join(data, "runs.jsonl")):
         run = json.loads(line)
-        group = "h200-more-" if data.endswith("more") else "h200-wide-"
+        group = os.path.basename(data) + "-"
         lines = ["# Written by tests/tools/make-published-h200-more.py.", "name: " + run["id"],
                  "description: " + group + run["framework"], "model: " + json.dumps(run["model"]),
                  "cluster:", "  gpu: h200-sxm-141gb", "  gpu_memory: 150109880320 B",

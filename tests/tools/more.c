@@ -50,6 +50,9 @@ make_run (json_t *line)
 
   run->id = g_strdup (json_string_value (json_object_get (line, "id")));
   run->limit = (int64_t) (json_number_value (json_object_get (line, "cap")) * 1073741824.0);
+  zs_alloc_conf_init (&run->conf);
+  if (json_is_string (json_object_get (line, "conf")))
+    zs_alloc_conf_parse (json_string_value (json_object_get (line, "conf")), &run->conf, NULL);
   run->oom = json_is_string (json_object_get (line, "oom"));
   run->phases = counters_new ();
   test_training_from_more (&run->training, line);
@@ -117,11 +120,9 @@ test_more_history (const TestMoreRun *run)
 GArray *
 test_more_simulated (const TestMoreRun *run)
 {
-  ZsAllocConf conf;
   const ZsPlan *plan;
 
-  zs_alloc_conf_init (&conf);
-  g_autoptr (TestPlanMemory) memory = test_plan_memory_new (&conf, run->limit);
+  g_autoptr (TestPlanMemory) memory = test_plan_memory_new (&run->conf, run->limit);
   g_autoptr (ZsPlanner) planner = zs_planner_new (&run->training, 0);
   g_autoptr (GArray) phases = counters_new ();
   const ZsAllocatorCounters *now = zs_caching_allocator_counters (test_plan_memory_gpu (memory));

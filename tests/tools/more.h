@@ -1,6 +1,7 @@
 /* more.h: the recorded runs of tests/data/h200-more.  SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "sim/memory/alloc-conf.h"
 #include "tests/tools/history.h"
 
 /* Counters of one phase; peaks are since the phase before. */
@@ -16,6 +17,7 @@ typedef struct {
   ZsTraining  training;
   int64_t     limit;     /* of reserved bytes; 0: none */
   bool        oom;       /* it ended so */
+  ZsAllocConf conf;
   GArray     *phases;    /* TestCounters */
 } TestMoreRun;
 

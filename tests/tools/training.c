@@ -467,6 +467,7 @@ test_training_from_more (ZsTraining *training, json_t *run)
   set_more_model (training, json_object_get (run, "model"));
   training->n_steps = (int) integer (run, "steps");
   training->gradient_accumulation = (int) integer (run, "gas");
+  training->empty_cache_steps = (int) integer (run, "empty");
   training->world = integer (run, "world");
   step->micro_batch = integer (run, "batch");
   step->sequence = integer (run, "seq");
