@@ -136,8 +136,12 @@ add_refused (ZsFindings *findings, const char *path)
 
   zs_scenario_check_import (path, errors);
   for (int i = 0; i < MIN (zs_errors_count (errors), ZS_MAX_ERRORS); i++)
-    if (g_str_has_prefix (zs_errors_get (errors, i)->message, prefix) && !is_said (findings, zs_errors_get (errors, i)))
-      zs_findings_add_error (findings, "unknown-word", zs_errors_get (errors, i));
+    if (!is_said (findings, zs_errors_get (errors, i))) {
+      if (g_str_has_prefix (zs_errors_get (errors, i)->message, prefix))
+        zs_findings_add_error (findings, "unknown-word", zs_errors_get (errors, i));
+      else if (strstr (zs_errors_get (errors, i)->message, "mismatch TrainingArguments") != NULL)
+        zs_findings_add_error (findings, "differs-from-arguments", zs_errors_get (errors, i));
+    }
   zs_findings_sort (findings);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/base/words.h"
+#include "sim/scenario/ds-config.h"
 #include "sim/scenario/scenario-import.h"
 
 /* TrainingArguments stand beside many keys of other programs: only what is a letter or two from a key
@@ -47,14 +48,68 @@ import_defaults (ZsReader *reader, const ZsNode *root)
     { "2", "training.optimizer.groups" },
     { "8", "training.micro_batch" },
   };
+  const ZsNode *config = zs_reader_find (reader, "training.deepspeed");
+  const ZsNode *said = config != NULL ? zs_ds_config_get (config, "train_micro_batch_size_per_gpu") : NULL;
+  size_t n = G_N_ELEMENTS (rows);
   bool ok = true;
+  int64_t number;
 
   reader->trainer = true;
-  if (zs_reader_find (reader, "training.micro_batch") == NULL)
+  if (said != NULL && zs_node_int (said, &number))
+    n--;   /* the last row: what the ds_config says must be what the arguments say */
+  else if (zs_reader_find (reader, "training.micro_batch") == NULL)
     zs_notes_add (reader->notes, ZS_NOTE_INFO, "default-batch", root,
                   "per_device_train_batch_size is not given: transformers' 8 is taken");
-  for (size_t i = 0; i < G_N_ELEMENTS (rows); i++)
+  for (size_t i = 0; i < n; i++)
     ok &= zs_reader_put_default (reader, rows[i].path, zs_import_at (reader, root, rows[i].key));
+  return ok;
+}
+
+/* Numbers that the ds_config must not say otherwise (trainer_config_process () in integrations/deepspeed.py; the
+ * defaults are TrainingArguments', of which TRL has its own for learning_rate).  Those of the batch are the
+ * ds_config reader's. */
+static bool
+check_agreement (ZsReader *reader, const ZsNode *root)
+{
+  static const struct {
+    const char *argument, *path;
+    double      missing;   /* where it is not given */
+    int         item;      /* of a list; -1: it is none */
+  } rows[] = {
+    { "learning_rate", "optimizer.params.lr", 5e-5, -1 },
+    { "learning_rate", "scheduler.params.warmup_max_lr", 5e-5, -1 },
+    { "adam_epsilon", "optimizer.params.eps", 1e-8, -1 },
+    { "weight_decay", "optimizer.params.weight_decay", 0, -1 },
+    { "adam_beta1", "optimizer.params.betas", 0.9, 0 },
+    { "adam_beta2", "optimizer.params.betas", 0.999, 1 },
+    { "max_grad_norm", "gradient_clipping", 1, -1 },
+  };
+  const ZsNode *config = zs_reader_find (reader, "training.deepspeed");
+  bool ok = true;
+
+  for (size_t i = 0; config != NULL && i < G_N_ELEMENTS (rows); i++) {
+    const ZsNode *argument = zs_node_get (root, rows[i].argument), *node = zs_ds_config_get (config, rows[i].path);
+    double mine = rows[i].missing, theirs;
+
+    if (rows[i].item >= 0)
+      node = node != NULL && node->kind == ZS_NODE_SEQUENCE && node->n_items > rows[i].item ? node->items[rows[i].item]
+                                                                                          : NULL;
+    if (argument == NULL && zs_import_is_trl (root))
+      continue;
+    if (node == NULL || node->quoted || !zs_node_number (node, &theirs)
+        || (argument != NULL && !zs_node_number (argument, &mine)) || mine == theirs)
+      continue;
+    const char *dot = strrchr (rows[i].path, '.'), *key = dot != NULL ? dot + 1 : rows[i].path;
+
+    if (argument != NULL)
+      ok = zs_node_fail (node, reader->errors,
+                         "'%s' is %g here but %g in the training arguments (%s): \"Please correct the following DeepSpeed "
+                         "config values that mismatch TrainingArguments\"", key, theirs, mine, rows[i].argument);
+    else
+      zs_notes_add (reader->notes, ZS_NOTE_RISKY, "differs-from-arguments", node,
+                    "'%s' is %g here: unless %s is given as that and not left at its default of %g, transformers ends",
+                    key, theirs, rows[i].argument, mine);
+  }
   return ok;
 }
 
@@ -140,7 +195,8 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   ok &= zs_import_optim (reader, root);
   if (deepspeed != NULL && !zs_node_is_null (deepspeed))
     ok &=
-        zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader);
+        zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader)
+        && check_agreement (reader, root);
   ok &= zs_import_recipe (reader, root);
   ok &= zs_import_lengths (reader, root);
   if (fsdp != NULL)

@@ -153,6 +153,12 @@ trl (const ZsNode *root)
 }
 
 bool
+zs_import_is_trl (const ZsNode *root)
+{
+  return trl (root) != NULL;
+}
+
+bool
 zs_scenario_checkpoints_unasked (const ZsNode *root)
 {
   const ZsNode *off = zs_node_get (root, "disable_gradient_checkpointing");

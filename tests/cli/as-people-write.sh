@@ -192,6 +192,10 @@ cat >table <<'END'
 0|torch.compile|run compiled.yaml --model llama-3.2-1b --gpus 4xH100
 0|FITS|run fsdp2.yaml --model llama-2-7b --gpus 8x4090 --seq 1024
 0|, FSDP,|run trainer-fsdp.json --model llama-3.2-1b --gpus 4xH100 --transformers-version 4.45
+1|numbers.json:1:[0-9]+: 'lr' is 2e-05 here but 1e-05 in the training arguments .learning_rate.|run args-1e-5.json --model llama-3.2-1b --gpus 2xH100
+1|numbers.json:1:[0-9]+: error: 'lr' is 2e-05 here but 1e-05.*differs-from-arguments|check args-1e-5.json
+0|micro-batch 2|run args-2e-5.json --model llama-3.2-1b --gpus 2xH100
+0|micro-batch 2 .*unless learning_rate is given as that|run args-no.json --model llama-3.2-1b --gpus 2xH100
 1|requires Ampere|run tf32.json --model llama-3.2-1b --gpus 8xV100-32G
 0|.tf32. has no effect: v100|run ds.json --model llama-3.2-1b --gpus 8xV100-32G --set tf32=true
 1|shrd.json:1:45: error: .*did you mean 'full_shard'|check shrd.json
@@ -242,6 +246,11 @@ cluster: {gpu: a100-sxm4-40gb, gpus_per_node: 2}
 training: {framework: ddp, sequence_length: 2048, optimizer: {name: sgd}}
 END
 echo '{"output_dir": "o", "finetuning_type": "full", "bf16": true, "per_device_train_batch_size": 1, "deepspeed": {"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}, "train_micro_batch_size_per_gpu": "auto", "optimizer": {"type": "AdamW"}}}' >factory.json
+for lr in 1e-5 2e-5; do
+  echo "{\"output_dir\": \"o\", \"bf16\": true, \"learning_rate\": $lr, \"deepspeed\": \"numbers.json\"}" >args-$lr.json
+done
+echo '{"output_dir": "o", "bf16": true, "deepspeed": "numbers.json"}' >args-no.json
+echo '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}, "train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 2e-5}}}' >numbers.json
 # with suggestions
 echo '0|framework=deepspeed.*The optimizer becomes AdamW|explain sgd.yaml' >others
 echo '0|offload_optimizer.device=cpu, omp_threads=[0-9]+.*OMP_NUM_THREADS gives it the cores|explain factory.json --model llama-2-7b --gpus 4x4090' >>others
