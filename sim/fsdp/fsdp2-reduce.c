@@ -44,7 +44,7 @@ hand_out (Fsdp2 *fsdp, const FsdpUnit *unit, const int32_t *with_gradient, int n
       zs_plan_copy (plan, ZS_COPY_GPU_TO_HOST, bytes,
                     accumulate ? ZS_FLAG_BLOCKING : ZS_FLAG_PINNED);
       if (accumulate) {
-        zs_plan_cpu_task (plan, ZS_CPU_SCALE, parameter->local_elements);
+        zs_plan_cpu_task (plan, ZS_CPU_ADD, parameter->local_elements);
         zs_plan_unref (plan, host);
       } else
         parameter->shard_gradient = host;

@@ -172,8 +172,10 @@ step_on_cpu (FsdpUnits *units)
         states[j] = zs_plan_host_alloc (plan, parameter->local_elements * units->parameter_bytes,
                                         ZS_CATEGORY_OPTIMIZER, 0);
   }
-  if (units->shape.clip)
+  if (units->shape.clip) {
+    zs_plan_cpu_task (plan, ZS_CPU_NORM, elements);
     zs_plan_cpu_task (plan, ZS_CPU_SCALE, elements);
+  }
   /* torch's fused one is as fast as DeepSpeed's (0.77e9 elements per second of one thread) */
   zs_plan_cpu_task (plan, units->shape.optimizer == ZS_OPTIMIZER_FUSED ? ZS_CPU_ADAM : ZS_CPU_ADAM_TORCH,
                     elements);

@@ -151,6 +151,8 @@ typedef enum {
   ZS_CPU_ADAM,               /* DeepSpeedCPUAdam on fp32 */
   ZS_CPU_ADAM_TORCH,         /* torch.optim on the CPU */
   ZS_CPU_SCALE,              /* in-place multiply of fp32 */
+  ZS_CPU_ADD,                /* a += b of fp32 */
+  ZS_CPU_NORM,               /* 2-norm of fp32 */
   ZS_CPU_CAST,               /* fp32 to 16 bit or back */
   ZS_CPU_WIDEN,              /* 16 bit to fp32, of what a blocking copy has just brought */
   ZS_CPU_CHECK,              /* torch.isinf () and torch.isnan (), each with any () */
