@@ -304,15 +304,11 @@ import_adapters (ZsReader *reader, const ZsNode *root, const ZsNode *factory)
 static void
 note_unsimulated (ZsReader *reader, const ZsNode *root)
 {
-  static const char liger[] = "Liger's kernels are not simulated: the loss and the norms would hold less, and the "
-                              "step would be faster";
   static const char unsloth[] = "Unsloth's kernels are not simulated: the run would hold less and be faster";
   static const char method[] = "this way of training is not simulated";
   static const struct {
     const char *key, *text;
   } rows[] = {
-    { "use_liger_kernel", liger },
-    { "enable_liger_kernel", liger },
     { "torch_compile", ZS_IMPORT_COMPILE },
     { "use_unsloth", unsloth },
     { "use_unsloth_gc", unsloth },
@@ -334,6 +330,26 @@ note_unsimulated (ZsReader *reader, const ZsNode *root)
   }
 }
 
+/* Trainer's word and LLaMA-Factory's. */
+static bool
+import_liger (ZsReader *reader, const ZsNode *root)
+{
+  static const char *const keys[] = { "use_liger_kernel", "enable_liger_kernel" };
+  ZsNode *kernels = zs_node_get (root, "liger_kernel_config");
+  bool ok = true;
+
+  for (size_t i = 0; i < G_N_ELEMENTS (keys); i++) {
+    const ZsNode *node = zs_node_get (root, keys[i]);
+    bool on = false;
+
+    ok &= zs_import_switch (reader, root, keys[i], &on);
+    if (on)
+      ok &= zs_reader_put_default (reader, "training.liger", kernels != NULL && kernels->kind == ZS_NODE_MAPPING
+                                                                 ? kernels : zs_import_at (reader, node, "true"));
+  }
+  return ok;
+}
+
 bool
 zs_import_recipe (ZsReader *reader, const ZsNode *root)
 {
@@ -342,6 +358,8 @@ zs_import_recipe (ZsReader *reader, const ZsNode *root)
   /* their command lines start torchrun or accelerate, which leave a rank one thread */
   reader->launched |= factory != NULL || trl (root) != NULL || zs_import_is_axolotl (root);
   note_unsimulated (reader, root);
+  if (!import_liger (reader, root))
+    return false;
   if (zs_import_is_axolotl (root))
     return import_axolotl (reader, root);
   return import_adapters (reader, root, factory)

@@ -49,7 +49,9 @@ args|0|simulated as adamw_torch|"optim": "lion_32bit"
 args|1|not a valid OptimizerNames.*did you mean 'adamw_torch_fused'|"optim": "adamw_torch_fusd"
 args|1|not a valid OptimizerNames|"optim": "adamw_hf"
 args|0|one layer in 4|"gradient_checkpointing": true, "gradient_checkpointing_kwargs": {"every_n_layers": 4}
-args|0|Liger|"use_liger_kernel": true
+args|1|cannot both be True|"use_liger_kernel": true, "liger_kernel_config": {"cross_entropy": true}
+args|0|FITS|"use_liger_kernel": true, "liger_kernel_config": {"rope": false}
+args|1|'use_liger_kernel' must be true or false|"use_liger_kernel": 3
 args|0|torch.compile|"torch_compile": true
 args|0|checkpointing \(reentrant\), fp32 under autocast.*LLaMA-Factory checkpoints|"finetuning_type": "full", "bf16": true
 args|0|no checkpointing, bf16 under|"finetuning_type": "full", "pure_bf16": true, "bf16": true, "disable_gradient_checkpointing": true
