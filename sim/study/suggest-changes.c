@@ -86,6 +86,12 @@ reentrant (const ZsScenario *s)
 }
 
 static bool
+own_kernels (const ZsScenario *s)
+{
+  return s->training.step.liger == 0 && !s->training.step.fused_operators;
+}
+
+static bool
 checkpointed (const ZsScenario *s)
 {
   return s->training.step.checkpoint_every != 0;
@@ -258,11 +264,14 @@ lengths_any (const ZsScenario *s)
 #define PAD_TO_LONGEST    "training.pad_to_multiple_of=sequence_length"   /* its number */
 #define PACKING           "training.packing=true"
 #define EXPANDABLE        "training.alloc_conf=expandable_segments:True"
+#define LIGER             "training.liger=true"
 #define SMALL_BUCKET      "zero_optimization.reduce_bucket_size=5e7"
 
 static const ZsSuggestChange SMALLER[] = {
   { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
   { { "training.reentrant=false" }, reentrant, "Checkpointing with use_reentrant=False: recomputed layers end like others, and give back what they gathered." },
+  { { LIGER }, own_kernels,
+    "Liger's kernels (use_liger_kernel of TrainingArguments): the loss is made in pieces, without whole logits." },
   { { "training.attention=sdpa" }, eager_attention, "The score matrices are never kept; also faster." },
   { { EXPANDABLE }, plain_allocator,
     "Less reserved memory lies idle between tensors; costs nothing." },
@@ -293,6 +302,7 @@ static const ZsSuggestChange SMALLER[] = {
   { { ONE_SEQUENCE }, micro_batch_above_one, "More, smaller micro-steps for the same global batch." },
 };
 static const ZsSuggestChange SMALLER_TOGETHER[] = {
+  { { LIGER, CHECKPOINT }, own_kernels, "Liger's kernels (use_liger_kernel), and activations recomputed in backward." },
   { { CHECKPOINT, ONE_SEQUENCE }, micro_batch_above_one, "Activations of fewer sequences at a time, recomputed in backward." },
   { { OFFLOAD_OPTIMIZER, CHECKPOINT }, optimizer_on_gpu, "Optimizer in host memory, activations recomputed." },
   { { OFFLOAD_OPTIMIZER, CHECKPOINT, ONE_SEQUENCE }, optimizer_on_gpu, "Optimizer in host memory, activations of fewer sequences recomputed." },

@@ -10,7 +10,7 @@
 #include "sim/study/parallel.h"
 #include "sim/study/suggest-changes.h"
 
-#define MAX_SHOWN   3
+#define MAX_SHOWN   4
 #define WORTH_SHOWING 1.02     /* a gain of less than 2 % is within the model's noise */
 
 typedef struct {

@@ -14,7 +14,7 @@ typedef struct {
 } ZsScenarioSource;
 
 typedef struct {
-  GArray *changes;     /* ZsChange, best first, at most three */
+  GArray *changes;     /* ZsChange, best first, at most four */
   int     n_tried;
   char   *said;        /* a sentence about the list; never NULL */
 } ZsSuggestions;
