@@ -217,6 +217,24 @@ fail_at (ZsReader *reader, const ZsNode *node, GError *error, const char *file)
   return false;
 }
 
+/* The largest machines of models/instances but two have eight; a name with a larger number is often meant as a job's. */
+static void
+note_large_node (ZsReader *reader)
+{
+  const ZsClusterSettings *cluster = &reader->scenario->cluster;
+  const ZsNode *count = zs_reader_find (reader, "cluster.gpus_per_node");
+  int nodes = cluster->gpus_per_node % 8 == 0 ? cluster->gpus_per_node / 8 : 0;
+  g_autofree char *instead
+      = nodes > 0 ? g_strdup_printf ("; %d nodes of 8 are `--gpus 8x%s --nodes %d`", nodes, cluster->gpu.name,
+                                     nodes * cluster->n_nodes)
+                  : g_strdup ("; several nodes are --nodes");
+
+  if (cluster->gpus_per_node > 8 && zs_reader_find (reader, "cluster.instance") == NULL
+      && cluster->fabric_kind == ZS_FABRIC_NAME && strcmp (cluster->fabric, "ideal") != 0)
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "large-node", count,
+                  "all %d GPUs are in one node here, which few machines have%s", cluster->gpus_per_node, instead);
+}
+
 bool
 zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *network, bool has_count)
 {
@@ -226,6 +244,7 @@ zs_reader_topology (ZsReader *reader, const ZsNode *fabric, const ZsNode *networ
 
   if (!read_fabric (reader, fabric) || !read_network (reader, network))
     return false;
+  note_large_node (reader);
 
   bool named = cluster->fabric_kind == ZS_FABRIC_NAME;
   ZsTopologyOptions options = { .gpu = &cluster->gpu,

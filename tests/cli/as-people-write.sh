@@ -181,6 +181,8 @@ cat >table <<'END'
 0|39.59 GiB 79.19 GiB|compare zero3 --vary instance=p4d.24xlarge,p5.48xlarge
 0|between nodes 8 x 48.* 75\.|collective all_reduce --gpus p5.48xlarge --nodes 2 --sizes 1K
 0|between nodes 4 x 12.* 1[5-9][0-9]\.|collective all_reduce --gpus p4d.24xlarge --nodes 2 --sizes 1K
+0|32 GPUs are in one node here.*--gpus 8xa100-sxm4-80gb --nodes 4|run ds.json --model llama-3.2-1b --gpus 32xA100-80G
+0|FITS|run ds.json --model llama-3.2-1b --gpus a2-megagpu-16g
 0|2 x h100-sxm5-80gb|run zero3 --set instance=p5.48xlarge --set gpus_per_node=2
 0|NUMA 0 > GPU0|run zero3 --gpus p4d.24xlarge --fabric pcie --json
 1|did you mean 'bf16'|run precision.yaml --model llama-3.2-1b --gpus 4xH100
