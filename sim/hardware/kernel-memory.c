@@ -19,11 +19,12 @@ typedef struct {
 
 static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
   [ZS_KERNEL_ELEMENTWISE]        = { 0.89, KERNEL_FIXED },   /* 4.0-4.5 TB/s */
+  [ZS_KERNEL_ACTIVATION]         = { 0.89, KERNEL_FIXED },
   [ZS_KERNEL_CAST]               = { 0.90, KERNEL_FIXED },   /* to 16 bit: 4.2-4.4 TB/s; from: below */
   [ZS_KERNEL_BROADCAST]          = { 0.88, KERNEL_FIXED },
   [ZS_KERNEL_STRIDED]            = { 0.88, KERNEL_FIXED },
   [ZS_KERNEL_CONCATENATE]        = { 0.88, KERNEL_FIXED },
-  [ZS_KERNEL_REDUCE_ROWS]        = { 0.85, 5.5 },            /* and more: below */
+  [ZS_KERNEL_REDUCE_ROWS]        = { 0.85, 5.0 },            /* and more: below */
   [ZS_KERNEL_REDUCE_COLUMNS]     = { 0.55, 10.0 },           /* memset included: 16.8 MB in 16 us, 67 MB in 38 */
   [ZS_KERNEL_SOFTMAX]            = { 0.44, KERNEL_FIXED },   /* forward, of long rows: 2.1 TB/s; others: below */
   [ZS_KERNEL_FILL]               = { 0.70, KERNEL_FIXED },   /* of 16 bit: 3.37 TB/s; of fp32: below */
@@ -49,6 +50,8 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
  * element on the H200 (132 SMs at 1.98 GHz). */
 #define BROADCAST_ELEMENT   2.0    /* 2.2-3.5 ps in all, more with more operands: ... */
 #define BROADCAST_BYTE      0.15   /* ... per byte of an element's operands */
+#define ACTIVATION_ELEMENT  0.36   /* 1.12 in all with 4 bytes, 1.50 with 6 */
+#define ACTIVATION_BYTE     0.19
 #define STRIDED_ELEMENT     2.15   /* of several sequences: 2.8-2.9 in all; ... */
 #define STRIDED_ONE         1.95   /* ... of one, which has a dimension less: 2.7 */
 #define STRIDED_DIFFER      0.4    /* where operands are laid out differently: 3.1-3.5 and 2.8-3.2 */
@@ -73,6 +76,10 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
 #define ROWS_OF_BLOCK   16
 #define ROW_ELEMENT     2.0e-3   /* us, of a row beyond ... */
 #define ROW_SHORT       2048     /* ... these */
+#define ROW_TIME        1.7e-4   /* us a row: 262144 rows of 128 take 72 us, by their bytes 33 */
+/* Sums over rows to few columns leave most threads of a block without work: 33.5 million elements in 128 columns take
+ * 155 us, 8.4 million 69; in 4096 36 and 14. */
+#define COLUMNS_OF_BLOCK 512
 #define ROWS_BACKWARD   3.5      /* us: between their making and this another product has passed through the L2 */
 
 /* Fused AdamW of elements that never had a gradient: 0 divided by the root of 0 takes the slow ways of the division
@@ -100,6 +107,8 @@ element_cost (const ZsKernel *kernel)
   switch (kernel->kind) {
   case ZS_KERNEL_BROADCAST:
     return BROADCAST_ELEMENT + BROADCAST_BYTE * width;
+  case ZS_KERNEL_ACTIVATION:
+    return ACTIVATION_ELEMENT + ACTIVATION_BYTE * width;
   case ZS_KERNEL_STRIDED:
     return (kernel->m == 1 ? STRIDED_ONE : STRIDED_ELEMENT) + STRIDED_BYTE * width
            + (kernel->form == ZS_STRIDES_DIFFER  ? STRIDED_DIFFER
@@ -111,6 +120,22 @@ element_cost (const ZsKernel *kernel)
   default:
     return 0;
   }
+}
+
+/* What a reduction over rows takes beside its traffic. */
+static double
+row_seconds (const ZsGpu *gpu, const ZsKernel *kernel)
+{
+  double us = kernel->launch == ZS_LAUNCH_AUTOGRAD ? ROWS_BACKWARD : 0;
+
+  if (kernel->k > 0) {
+    double rows = (double) kernel->n / (double) kernel->k;
+
+    us += ROW_TIME * rows / issue_scale (gpu);
+    if (kernel->k > ROW_SHORT && rows <= 2.0 * ROWS_OF_BLOCK * MAX (gpu->sm_count, 1))
+      us += ROW_ELEMENT * (double) (kernel->k - ROW_SHORT);
+  }
+  return us * 1e-6;
 }
 
 double
@@ -149,12 +174,11 @@ kernel_traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
       traffic *= 1 + ADAM_CLOCK * (slower - 1);
     return (1 - part) * traffic + part * MAX (traffic, idle * n) + rate->fixed * 1e-6;
   }
-  if (kernel->kind == ZS_KERNEL_REDUCE_ROWS && kernel->launch == ZS_LAUNCH_AUTOGRAD)
-    traffic += ROWS_BACKWARD * 1e-6;
-  if (kernel->kind == ZS_KERNEL_REDUCE_ROWS && kernel->k > ROW_SHORT
-      && n / (double) kernel->k <= 2.0 * ROWS_OF_BLOCK * MAX (gpu->sm_count, 1))
-    traffic += ROW_ELEMENT * 1e-6 * (double) (kernel->k - ROW_SHORT);
-  if (kernel->kind == ZS_KERNEL_BROADCAST || kernel->kind == ZS_KERNEL_CAST)
+  if (kernel->kind == ZS_KERNEL_REDUCE_ROWS)
+    traffic += row_seconds (gpu, kernel);
+  if (kernel->kind == ZS_KERNEL_REDUCE_COLUMNS && kernel->k > 0 && kernel->k < COLUMNS_OF_BLOCK)
+    return (traffic + rate->fixed * 1e-6) * COLUMNS_OF_BLOCK / (double) kernel->k;
+  if (kernel->kind == ZS_KERNEL_BROADCAST || kernel->kind == ZS_KERNEL_ACTIVATION || kernel->kind == ZS_KERNEL_CAST)
     slower = 1 + ISSUE_CLOCK * (slower - 1);
   double issue = slower * element_cost (kernel) * 1e-12 * n / issue_scale (gpu);
 

@@ -23,6 +23,7 @@ typedef struct { uint32_t id[2]; } ZsForwardKernel;
 
 /* Sizes and kernels of one kind of RMSNorm: ROWS x COLUMNS. */
 typedef struct {
+  bool    of_heads;     /* of q or k */
   int64_t rows, columns;
   int64_t bytes, bytes32, row_bytes, weight_bytes, buffer_bytes, semaphore_bytes;
   ZsForwardKernel up, square, mean, epsilon, rsqrt, scale, down, weight;

@@ -116,11 +116,22 @@ zs_product_kernel (ZsEmitter *e, int64_t m, int64_t n, int64_t k, ZsMatmulForm f
   return enter (e, product (e, m, n, k, form, launch, element, name));
 }
 
+/* What meets the gradient of a norm's result: of heads it arrives transposed. */
+static ZsKernel
+meeting (const ZsEmitter *e, const ZsNormKind *kind, int64_t bytes, int64_t element, const char *name)
+{
+  int64_t n = kind->rows * kind->columns;
+
+  return kind->of_heads ? strided (e, ZS_STRIDES_DIFFER, n, bytes, element, name)
+                        : sized (ZS_KERNEL_ELEMENTWISE, n, bytes, element, name);
+}
+
 static void
-add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
+add_norm (ZsEmitter *e, ZsNormKind *kind, bool of_heads, int64_t rows, int64_t columns)
 {
   int64_t n = rows * columns, a = e->stream;
 
+  kind->of_heads = of_heads;
   kind->rows = rows;
   kind->columns = columns;
   kind->bytes = n * a;
@@ -138,11 +149,14 @@ add_norm (ZsEmitter *e, ZsNormKind *kind, int64_t rows, int64_t columns)
   kind->down = forward (e, ZS_KERNEL_CAST, n, n * (a + 4), 4, "rmsnorm.to 16 bit");
   kind->weight = forward (e, ZS_KERNEL_BROADCAST, n, n * 2 * a, a, "rmsnorm.weight");
   kind->weight_dx = backward (e, ZS_KERNEL_BROADCAST, n, n * 2 * a, a, "rmsnorm backward.weight");
-  kind->weight_dw = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "rmsnorm backward.weight product");
-  kind->sum_dw = backward (e, ZS_KERNEL_REDUCE_COLUMNS, n, n * a, a, "rmsnorm backward.weight sum");
+  kind->weight_dw = enter_backward (e, meeting (e, kind, n * 3 * a, a, "rmsnorm backward.weight product"));
+  ZsKernel sum = sized (ZS_KERNEL_REDUCE_COLUMNS, n, n * a, a, "rmsnorm backward.weight sum");
+  sum.k = columns;
+  kind->sum_dw = enter_backward (e, sum);
   kind->cast_up = backward (e, ZS_KERNEL_CAST, n, n * (a + 4), a, "rmsnorm backward.to fp32");
-  kind->multiply = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 12, 4, "rmsnorm backward.product");
-  kind->scale_back = backward (e, ZS_KERNEL_BROADCAST, n, n * 8, 4, "rmsnorm backward.scale");
+  kind->multiply = enter_backward (e, meeting (e, kind, n * 12, 4, "rmsnorm backward.product"));
+  kind->scale_back = backward (e, kind->of_heads ? ZS_KERNEL_STRIDED : ZS_KERNEL_BROADCAST, n, n * 8, 4,
+                               "rmsnorm backward.scale");
   kind->row_sum = enter_backward (e, in_rows (ZS_KERNEL_REDUCE_ROWS, n, 1, columns, "rmsnorm backward.row sum"));
   kind->row_power = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.pow");
   kind->row_scale = backward (e, ZS_KERNEL_TINY, rows, rows * 8, 4, "rmsnorm backward.row scale");
@@ -377,9 +391,9 @@ add_rest (ZsEmitter *e)
                     ? forward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual")
                     : forward (e, ZS_KERNEL_BROADCAST, n, n * (a + 2 * e->stream), a, "residual");
   e->k.residual_add = backward (e, ZS_KERNEL_ELEMENTWISE, n, n * 3 * a, a, "residual backward");
-  e->k.silu = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 2 * a, a, "silu");
+  e->k.silu = forward (e, ZS_KERNEL_ACTIVATION, f, f * 2 * a, a, "silu");
   e->k.product = forward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu * up");
-  e->k.silu_back = backward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu backward");
+  e->k.silu_back = backward (e, ZS_KERNEL_ACTIVATION, f, f * 3 * a, a, "silu backward");
   e->k.product_back = backward (e, ZS_KERNEL_ELEMENTWISE, f, f * 3 * a, a, "silu * up backward");
   e->k.tiny = forward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
   e->k.back_tiny = backward (e, ZS_KERNEL_TINY, 1, 8, 4, "small");
@@ -456,10 +470,10 @@ zs_emitter_add_kernels (ZsEmitter *e)
 {
   const ZsModelShape *s = &e->model->shape;
 
-  add_norm (e, &e->hidden_norm, e->tokens, s->hidden);
+  add_norm (e, &e->hidden_norm, false, e->tokens, s->hidden);
   if (s->qk_norm) {
-    add_norm (e, &e->q_norm, e->tokens * s->n_heads, s->head_dim);
-    add_norm (e, &e->k_norm, e->tokens * s->n_kv_heads, s->head_dim);
+    add_norm (e, &e->q_norm, true, e->tokens * s->n_heads, s->head_dim);
+    add_norm (e, &e->k_norm, true, e->tokens * s->n_kv_heads, s->head_dim);
   }
   add_linears (e);
   add_rotary (e);

@@ -11,13 +11,14 @@ typedef enum {
   ZS_KERNEL_ATTENTION_FORWARD,   /* batch m, sequence n, k = head_dim; heads, kv_heads; form: backend */
   ZS_KERNEL_ATTENTION_BACKWARD,
   ZS_KERNEL_ELEMENTWISE, /* bytes read + written, contiguous, vectorised */
+  ZS_KERNEL_ACTIVATION,  /* the same with an exponential and a division per element */
   ZS_KERNEL_CAST,        /* dtype conversion */
   ZS_KERNEL_BROADCAST,   /* elementwise with an operand that is broadcast or of another type: n elements
                             written */
   ZS_KERNEL_STRIDED,     /* elementwise on heads that are transposed, of m sequences; form: ZsStrides */
   ZS_KERNEL_CONCATENATE, /* torch.cat of strided operands along the last dimension: n elements */
   ZS_KERNEL_REDUCE_ROWS, /* sum, mean, norm over the last dimension, of k elements (0: not known) */
-  ZS_KERNEL_REDUCE_COLUMNS, /* sum over tokens: gradients of norm weights */
+  ZS_KERNEL_REDUCE_COLUMNS, /* sum over tokens, to k elements (0: not known): gradients of norm weights */
   ZS_KERNEL_SOFTMAX,     /* softmax, log-softmax and their backward; k: of a row (0: not known) */
   ZS_KERNEL_FILL,        /* memset */
   ZS_KERNEL_COPY,        /* device to device */
