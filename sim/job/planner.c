@@ -41,6 +41,22 @@ make_hooks (ZsPlanner *planner, int64_t rank)
   return zs_plain_hooks_new (planner->model, &training->step, planner->plan);
 }
 
+/* Of all ranks in the first step, with padding. */
+static int64_t
+step_tokens (const ZsTraining *training)
+{
+  int64_t batch = training->step.micro_batch, positions = 0;
+
+  for (int i = 0; i < MAX (training->gradient_accumulation, 1); i++) {
+    ZsMicroBatch micro_batch = { .sequence = training->step.sequence };
+
+    if (zs_lengths_given (&training->lengths))
+      zs_lengths_draw (&training->lengths, training->step.sequence, batch, i, &micro_batch);
+    positions += micro_batch.sequence;
+  }
+  return positions * batch * MAX (training->world, 1);
+}
+
 ZsPlanner *
 zs_planner_new (const ZsTraining *training, int64_t rank)
 {
@@ -48,8 +64,7 @@ zs_planner_new (const ZsTraining *training, int64_t rank)
 
   planner->training = *training;
   training = &planner->training;
-  planner->training.step.step_tokens = training->step.micro_batch * training->step.sequence
-                                       * MAX (training->gradient_accumulation, 1) * MAX (training->world, 1);
+  planner->training.step.step_tokens = step_tokens (training);
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)   /* module.bfloat16 () takes the buffers along */
     planner->training.step.cast_model
       = !zs_behaves (&training->zero.versions, ZS_BEHAVIOUR_ZERO_INIT_NOT_CAST)
