@@ -50,6 +50,7 @@ import_defaults (ZsReader *reader, const ZsNode *root)
   };
   const ZsNode *config = zs_reader_find (reader, "training.deepspeed");
   const ZsNode *said = config != NULL ? zs_ds_config_get (config, "train_micro_batch_size_per_gpu") : NULL;
+  const ZsNode *checkpointing = zs_node_get (root, "gradient_checkpointing");
   size_t n = G_N_ELEMENTS (rows);
   bool ok = true;
   int64_t number;
@@ -62,6 +63,8 @@ import_defaults (ZsReader *reader, const ZsNode *root)
                   "per_device_train_batch_size is not given: transformers' 8 is taken");
   for (size_t i = 0; i < n; i++)
     ok &= zs_reader_put_default (reader, rows[i].path, zs_import_at (reader, root, rows[i].key));
+  if (checkpointing != NULL && !zs_node_is_null (checkpointing))   /* false, and fsdp_config does not say so either */
+    ok &= zs_reader_put_default (reader, "training.checkpointing", zs_import_at (reader, checkpointing, "none"));
   return ok;
 }
 
@@ -126,9 +129,8 @@ import_checkpointing (ZsReader *reader, const ZsNode *root)
   if (on && every != NULL && !zs_node_is_null (every))
     ok &= zs_reader_find (reader, "training.checkpointing") != NULL
           || zs_reader_put (reader, "training.checkpointing.every", every);
-  if (checkpointing != NULL && !zs_node_is_null (checkpointing))
-    ok &= zs_reader_put_default (reader, "training.checkpointing",
-                                 zs_import_at (reader, checkpointing, on ? "full" : "none"));
+  if (on)
+    ok &= zs_reader_put_default (reader, "training.checkpointing", zs_import_at (reader, checkpointing, "full"));
   if (reentrant != NULL && !zs_node_is_null (reentrant))
     ok &= zs_reader_put_default (reader, "training.reentrant", reentrant);
   if (on && offload != NULL && zs_import_truth (offload, &offloaded) && offloaded)
@@ -176,6 +178,9 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   bool bf16_on = false, fp16_on = false, sharded = false;
   ZsNode *bf16 = zs_node_get (root, "bf16"), *fp16 = zs_node_get (root, "fp16");
   ZsNode *deepspeed = zs_node_get (root, "deepspeed");
+
+  if (zs_node_is_null (deepspeed) || (deepspeed != NULL && deepspeed->kind == ZS_NODE_SCALAR && *deepspeed->text == '\0'))
+    deepspeed = NULL;
   ZsNode *fsdp = zs_node_get (root, "fsdp");
 
   note_misspelt (reader, root, rows, G_N_ELEMENTS (rows));
@@ -193,7 +198,7 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   if (bf16_on || fp16_on)
     ok &= zs_import_precision (reader, bf16_on ? bf16 : fp16, bf16_on ? "bf16" : "fp16");
   ok &= zs_import_optim (reader, root);
-  if (deepspeed != NULL && !zs_node_is_null (deepspeed))
+  if (deepspeed != NULL)
     ok &=
         zs_reader_put_default (reader, "training.deepspeed", deepspeed) && zs_reader_graft (reader)
         && check_agreement (reader, root);
@@ -201,7 +206,7 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
   ok &= zs_import_lengths (reader, root);
   if (fsdp != NULL)
     ok &= zs_import_fsdp_words (reader, root, fsdp, &sharded);
-  if (sharded && deepspeed != NULL && !zs_node_is_null (deepspeed))
+  if (sharded && deepspeed != NULL)
     ok = zs_node_fail (fsdp, reader->errors,
                        "transformers: \"Using --fsdp xxx together with --deepspeed is not possible, deactivate "
                        "one of those flags.\"");

@@ -226,7 +226,8 @@ import_trl (ZsReader *reader, const ZsNode *root)
 {
   const ZsNode *sign = trl (root);
 
-  if (sign == NULL || zs_reader_find (reader, "training.checkpointing") != NULL)
+  if (sign == NULL || zs_reader_find (reader, "training.checkpointing") != NULL
+      || !zs_scenario_checkpoints_unasked (root))
     return true;
   zs_notes_add (reader->notes, ZS_NOTE_INFO, "trl-checkpointing", sign,
                 "TRL from 0.20 checkpoints activations unless gradient_checkpointing is false");
@@ -321,6 +322,11 @@ note_unsimulated (ZsReader *reader, const ZsNode *root)
     { "use_dora", method },
   };
 
+  const ZsNode *parallelism = zs_node_get (root, "parallelism_config");
+
+  if (parallelism != NULL && parallelism->n_items > 0)
+    zs_notes_add (reader->notes, ZS_NOTE_RISKY, "not-simulated", parallelism,
+                  "parallelism_config is not simulated: all GPUs are data-parallel");
   for (size_t i = 0; i < G_N_ELEMENTS (rows); i++) {
     const ZsNode *node = zs_node_get (root, rows[i].key);
     bool on;

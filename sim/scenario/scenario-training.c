@@ -167,7 +167,7 @@ read_deepspeed (ZsReader *reader, const Values *values, const ZsNode *const *giv
   if (root == NULL)
     return zs_node_fail (
         given[FRAMEWORK] != NULL ? given[FRAMEWORK] : reader->root, reader->errors,
-        "framework deepspeed needs its ds_config: `deepspeed:` with a path or the keys");
+        "framework deepspeed needs its ds_config: `deepspeed:` with a path or the keys, such as --set stage=3");
   zs_ds_context_init (&context);
   context.versions = scenario->cluster.versions;
   context.caller = given[HUGGING_FACE] != NULL && !values->hugging_face ? ZS_DS_PLAIN

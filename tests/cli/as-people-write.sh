@@ -58,6 +58,10 @@ args|0|no checkpointing, bf16 under|"finetuning_type": "full", "pure_bf16": true
 args|0|LoRA r=8, .*sequence 256, checkpointing|"cutoff_len": 256
 args|1|'flash_attn' must be|"finetuning_type": "full", "flash_attn": "fa4"
 args|0|TRL from 0.20|"use_peft": true
+args|0|, no checkpointing|"use_peft": true, "gradient_checkpointing": false
+args|0|, checkpointing, bf16|"bf16": true, "gradient_checkpointing": false, "fsdp": ["full_shard"], "fsdp_config": {"activation_checkpointing": true}
+args|0|, DDP, .*no checkpointing|"deepspeed": "", "fsdp": "", "gradient_checkpointing": false, "gradient_checkpointing_kwargs": null
+args|0|all GPUs are data-parallel|"parallelism_config": {"tp_size": 2}
 args|0|did you mean 'backward_prefetch'|"fsdp": "full_shard", "fsdp_config": {"backward_prefetc": "x"}
 args|1|1:[0-9]+: 'fsdp' must be .*did you mean 'full_shard'|"fsdp": "full_shrd"
 args|1|add full_shard|"fsdp": "offload"
@@ -69,6 +73,7 @@ args|1|'bf16' must be true or false|"bf16": "maybe"
 args|1|'gradient_checkpointing' must be true or false|"gradient_checkpointing": 3
 args|1|'optim' must be a word|"optim": [1]
 args|1|'bucket_cap_mb' must be|"ddp_bucket_cap_mb": "x"
+args|1|'bucket_cap_mb' must be|"deepspeed": null, "ddp_bucket_cap_mb": "x"
 args|1|'empty_cache_steps' must be|"torch_empty_cache_steps": -4
 args|0|did you mean 'per_device_train_batch_size'|"per_device_train_batch_siz": 4
 args|0|DDP, LoRA r=8,|"finetuning_type": "lora", "lora_target": "q_proj, v_proj"
