@@ -73,11 +73,13 @@ const ZsModel *zs_planner_model (const ZsPlanner *planner);
 /* The plan itself, for its tables; its instructions are those of the last zs_planner_next (). */
 const ZsPlan *zs_planner_plan (const ZsPlanner *planner);
 /* Model and hardware (with recomputation) floating point operations of the steps FIRST to LAST of one
- * rank. */
+ * rank; where each has its own micro-batches, the mean. */
 double zs_planner_model_flops    (const ZsPlanner *planner, int first, int last);
 double zs_planner_hardware_flops (const ZsPlanner *planner, int first, int last);
-/* Tokens of one rank in these steps, with and without padding. */
+/* Tokens of one rank in these steps, with and without padding; where each has its own, the mean. */
 int64_t zs_training_tokens (const ZsTraining *training, int first, int last, bool padding);
-/* Micro-batch MICRO_STEP of STEP (from 1). */
-void zs_training_micro_batch (const ZsTraining *training, int step, int micro_step,
+/* Micro-batch MICRO_STEP of STEP (from 1) of RANK. */
+void zs_training_micro_batch (const ZsTraining *training, int64_t rank, int step, int micro_step,
                               ZsMicroBatch *ret_micro_batch);
+/* How many ranks have micro-batches that differ: 1 or the world. */
+int64_t zs_training_samplers (const ZsTraining *training);

@@ -4,7 +4,7 @@
  * Samples have lengths of their own; a collator pads each micro-batch to its longest sample.  Lengths are
  * given as a list of micro-batches, or drawn: a sample's is lognormal, as lengths of texts are about, from
  * (seed, number of the micro-batch, number of the sample), in whole numbers alone: the same on every
- * machine, and for every rank.
+ * machine.  All ranks have micro-batches of the same lengths, or as a distributed sampler deals them.
  */
 #pragma once
 
@@ -17,6 +17,7 @@ typedef struct {
   int       n_list;
   int64_t   mean, deviation;   /* of samples, in tokens; mean 0: no lengths are drawn */
   uint64_t  seed;
+  bool      by_rank;        /* each rank has samples of its own; else all have the same lengths */
   bool      drop;           /* samples beyond the longest are left out; else they are cut */
   int64_t   multiple;       /* micro-batches are padded to a multiple of it; 0: to the longest sample */
 } ZsLengths;

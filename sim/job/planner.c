@@ -19,6 +19,7 @@ struct ZsPlanner {
   ZsHooks   *hooks;
   ZsEmitter *emitter;
   Stage      stage;
+  int64_t    rank;
   int        step, micro_step;
 };
 
@@ -63,6 +64,7 @@ zs_planner_new (const ZsTraining *training, int64_t rank)
   ZsPlanner *planner = g_new0 (ZsPlanner, 1);
 
   planner->training = *training;
+  planner->rank = rank;
   training = &planner->training;
   planner->training.step.step_tokens = step_tokens (training);
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)   /* module.bfloat16 () takes the buffers along */
@@ -113,18 +115,20 @@ sum_of_steps (const ZsPlanner *planner, int first, int last, double (*of) (const
 {
   const ZsTraining *training = &planner->training;
   int n = MAX (training->gradient_accumulation, 1);
+  int64_t n_samplers = zs_training_samplers (training);
   double sum = 0;
 
   if (!zs_lengths_given (&training->lengths))
     return of (planner->emitter, training->step.sequence) * n * (last - first + 1);
-  for (int step = first; step <= last; step++)
-    for (int micro_step = 0; micro_step < n; micro_step++) {
-      ZsMicroBatch micro_batch;
+  for (int64_t rank = 0; rank < n_samplers; rank++)
+    for (int step = first; step <= last; step++)
+      for (int micro_step = 0; micro_step < n; micro_step++) {
+        ZsMicroBatch micro_batch;
 
-      zs_training_micro_batch (training, step, micro_step, &micro_batch);
-      sum += of (planner->emitter, micro_batch.sequence);
-    }
-  return sum;
+        zs_training_micro_batch (training, rank, step, micro_step, &micro_batch);
+        sum += of (planner->emitter, micro_batch.sequence);
+      }
+  return sum / (double) n_samplers;
 }
 
 double
@@ -179,7 +183,7 @@ emit (ZsPlanner *planner)
     if (zs_lengths_given (&training->lengths)) {
       ZsMicroBatch micro_batch;
 
-      zs_training_micro_batch (training, planner->step, planner->micro_step, &micro_batch);
+      zs_training_micro_batch (training, planner->rank, planner->step, planner->micro_step, &micro_batch);
       zs_emitter_set_length (planner->emitter, micro_batch.sequence, micro_batch.padded);
     }
     zs_emit_forward (planner->emitter, planner->step, planner->micro_step, planner->micro_step == last);

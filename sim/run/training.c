@@ -184,6 +184,8 @@ zs_run_known (const ZsTraining *training, const ZsMachine *machine, const ZsRunO
     if (!divides (&training->shape, group > 0 ? group : training->world))
       work.plan_key = NULL;
   }
+  if (zs_training_samplers (training) > 1)
+    work.plan_key = own_plan;
   work.one_plan = work.plan_key == one_plan;
   ZsResult *result = zs_run_work_known (&work, machine, options, cache, error);
 

@@ -10,10 +10,11 @@
 enum { MICRO_BATCHES = 400, LEAST_STEPS = 10, MOST_STEPS = 1000 };
 
 static const char *const LONGER[] = { "cut", "drop", NULL };
+static const char *const RANKS[] = { "same", "own", NULL };
 
 typedef struct {
   int64_t mean, deviation, seed;
-  int     longer;
+  int     longer, ranks;
 } Drawn;
 
 static const ZsField DRAWN_FIELDS[] = {
@@ -24,6 +25,8 @@ static const ZsField DRAWN_FIELDS[] = {
   { ZS_FIELD ("seed", INT, Drawn, seed), .min = 0, .max = INT64_C (1) << 53 },
   { ZS_FIELD ("longer", WORD, Drawn, longer), .words = LONGER,
     .help = "samples longer than sequence_length are cut, or dropped" },
+  { ZS_FIELD ("ranks", WORD, Drawn, ranks), .words = RANKS,
+    .help = "all ranks have the same lengths, or each its own: then each is simulated" },
 };
 
 /* A list; false if an error was added. */
@@ -84,7 +87,7 @@ zs_reader_sequence (ZsReader *reader, const ZsNode *sequence, const ZsNode *node
       return false;
     zs_reader_record (reader, "training.sequence_lengths.", DRAWN_FIELDS, G_N_ELEMENTS (DRAWN_FIELDS), given);
     *lengths = (ZsLengths) { .mean = drawn.mean, .deviation = drawn.deviation, .seed = (uint64_t) drawn.seed,
-                             .drop = drawn.longer == 1 };
+                             .drop = drawn.longer == 1, .by_rank = drawn.ranks == 1 };
   } else if (node != NULL) {
     return zs_node_fail (node, reader->errors,
                          "'sequence_lengths' must be a list such as [512, 1024] or {mean: 900, deviation: 700}, "
@@ -126,9 +129,10 @@ note_lengths (ZsReader *reader, const ZsNode *node, const ZsTraining *training)
                   "the first");
   else
     zs_notes_add (reader->notes, ZS_NOTE_INFO, "lengths", node,
-                  "lengths of samples are drawn (lognormal; seed %" G_GUINT64_FORMAT "), the same for all ranks; "
-                  "longer ones are %s; tokens/s counts no padding, and the times of a step are means of all but the "
-                  "first", lengths->seed, lengths->drop ? "dropped" : "cut");
+                  "lengths of samples are drawn (lognormal; seed %" G_GUINT64_FORMAT "), %s; longer ones are %s; "
+                  "tokens/s counts no padding, and the times of a step are means of all but the first", lengths->seed,
+                  lengths->by_rank ? "for each rank its own" : "the same for all ranks",
+                  lengths->drop ? "dropped" : "cut");
 }
 
 bool

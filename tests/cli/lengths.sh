@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Samples of many lengths: the screen, the numbers of docs/lengths.md, wrong values, other programs' keys.
-echo 1..20
+echo 1..21
 count=0
 check ()   # STATUS NAME
 {
@@ -75,6 +75,13 @@ a=$("$ZEROSIM" run "$scenario" --no-advice --json --set steps=3); b=$("$ZEROSIM"
 [ "$a" = "$b" ]; check $? "the same seed gives the same"
 c=$("$ZEROSIM" run "$scenario" --no-advice --json --set steps=3 --set training.sequence_lengths.seed=7)
 [ "$a" != "$c" ]; check $? "another seed gives another order"
+
+waits ()   # RANKS: for other GPUs, in picoseconds of a step
+{
+  "$ZEROSIM" run "$top_srcdir/scenarios/many-lengths-ddp.yaml" --no-advice --json --set steps=8 \
+    --set training.sequence_lengths.ranks="$1" | sed -n 's/.*"exposed_communication_ps": \([0-9]*\).*/\1/p'
+}
+[ "$(waits own)" -gt $(($(waits same) * 3)) ]; check $? "ranks with lengths of their own wait for one another"
 
 # ---- files of other programs ----
 ask ()   # KEYS: what is assumed of a file of TrainingArguments that has them

@@ -104,12 +104,34 @@ a_list_comes_again (void)
   for (int i = 0; i < (int) G_N_ELEMENTS (EXPECTED); i++) {
     ZsMicroBatch drawn;
 
-    zs_training_micro_batch (&training, 1 + i / 2, i % 2, &drawn);
+    zs_training_micro_batch (&training, 0, 1 + i / 2, i % 2, &drawn);
     CU_ASSERT_EQUAL (drawn.sequence, EXPECTED[i]);
     CU_ASSERT_FALSE (drawn.padded);
   }
   CU_ASSERT_EQUAL (zs_training_tokens (&training, 1, 3, true), 2 * 2 * (512 + 1024 + 104));
   CU_ASSERT_EQUAL (zs_training_tokens (&training, 2, 2, false), 2 * (100 + 512));
+}
+
+/* As a distributed sampler deals them out. */
+static void
+ranks_have_samples_of_their_own (void)
+{
+  ZsTraining one = { .step = { .micro_batch = 1, .sequence = 4096 }, .gradient_accumulation = 2, .world = 1,
+                     .lengths = { .mean = 900, .deviation = 700 } }, three = one;
+  int64_t tokens = 0;
+
+  three.world = 3;
+  three.lengths.by_rank = true;
+  for (int64_t rank = 0; rank < 3; rank++)
+    for (int i = 0; i < 8; i++) {
+      ZsMicroBatch a, b;
+
+      zs_training_micro_batch (&three, rank, 1 + i / 2, i % 2, &a);
+      zs_training_micro_batch (&one, 0, 1 + (int) (i * 3 + rank) / 2, (int) (i * 3 + rank) % 2, &b);
+      CU_ASSERT_EQUAL (a.sequence, b.sequence);
+      tokens += a.tokens;
+    }
+  CU_ASSERT_EQUAL (zs_training_tokens (&three, 1, 4, false), tokens / 3);
 }
 
 static ZsTraining
@@ -177,6 +199,7 @@ main (void)
     { "lengths are lognormal", lengths_are_lognormal },
     { "samples are cut or dropped", samples_are_cut_or_dropped },
     { "a list comes again", a_list_comes_again },
+    { "ranks have samples of their own", ranks_have_samples_of_their_own },
     { "each length adds its kernels once", each_length_adds_its_kernels_once },
     { "flops are those of all lengths", flops_are_those_of_all_lengths },
     CU_TEST_INFO_NULL,

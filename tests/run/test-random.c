@@ -77,7 +77,7 @@ set_lengths (Job *job)
     return;
   }
   training->step.attention_mask = training->step.micro_batch > 1;
-  training->lengths = (ZsLengths) { .mean = 600, .deviation = pick (900), .seed = state, .drop = pick (2),
+  training->lengths = (ZsLengths) { .mean = 600, .deviation = pick (900), .seed = state, .drop = pick (2), .by_rank = pick (2),
                                     .multiple = 1 + 7 * pick (2) };
 }
 
