@@ -78,8 +78,9 @@ zs_cpu_task_time (const ZsHost *host, ZsCpuTask task, int64_t elements, int thre
   int64_t n_threads = task == ZS_CPU_NORM ? 1 : CLAMP ((elements + GRAIN - 1) / GRAIN, 1, MAX (threads, 1));
   /* as much of the memory's time as this many bytes at full rate */
   double traffic = rate->bytes * (double) elements / rate->fraction;
+  ZsRate sustained = host->pass_rate > 0 ? host->pass_rate : host->memory_rate;
   double compute = (double) elements / (rate->thread_rate * (double) n_threads);
-  double memory = host->memory_rate > 0 ? traffic / (double) host->memory_rate : 0;
+  double memory = sustained > 0 ? traffic / (double) sustained : 0;
 
   *ret_traffic_bytes = (int64_t) traffic;
   return zs_time_from_seconds (sqrt (compute * compute + memory * memory))

@@ -14,6 +14,8 @@ typedef struct {
   int         sockets;
   int64_t     memory_bytes;     /* per node; 0 unknown */
   ZsRate      memory_rate;      /* of one node, sustained */
+  ZsRate      pass_rate;        /* of one node: what passes of CPU threads over large buffers (Adam, casts)
+                                   sustain of it; 0: all */
   bool        memory_assumed;   /* it is what `sockets` of that age have: each socket of the wiring has its
                                    share, however many there are */
   double      speed;            /* of Python, 1 = the reference of the host cost table */

@@ -1,8 +1,8 @@
 /* cluster.c: what a cluster answers to a run.
  * SPDX-License-Identifier: MIT
  *
- * Resources are, node by node, its links, then its CPU cores, NVMe reads, NVMe writes, and host memory
- * for topologies that do not know theirs.
+ * Resources are, node by node, its links, then its CPU cores, NVMe reads, NVMe writes, host memory
+ * for topologies that do not know theirs, and what passes of CPU threads sustain of it.
  *
  * Groups inside a node look alike in all nodes: their communicators are made for the first node,
  * and the links moved to the node that is asked for.
@@ -32,7 +32,7 @@
 /* Launches pending on a stream before cudaLaunchKernel blocks: general knowledge, not measured. */
 #define LAUNCH_DEPTH    1024
 
-enum { NODE_CORES, NODE_NVME_READ, NODE_NVME_WRITE, NODE_MEMORY, N_NODE_RESOURCES };
+enum { NODE_CORES, NODE_NVME_READ, NODE_NVME_WRITE, NODE_MEMORY, NODE_PASSES, N_NODE_RESOURCES };
 
 /* What copies of one GPU of a node use, by direction. */
 typedef struct {
@@ -70,7 +70,8 @@ node_resource (const ZsCluster *cluster, int64_t node, int what)
 static void
 resource_name (const void *self, int32_t resource, char *ret_name, size_t room)
 {
-  static const char *const NAMES[] = { "CPU cores", "NVMe reads", "NVMe writes", "host memory" };
+  static const char *const NAMES[] = { "CPU cores", "NVMe reads", "NVMe writes", "host memory",
+                                       "CPU passes" };
   const ZsCluster *cluster = self;
   int32_t of_node = cluster->n_links + N_NODE_RESOURCES, place = resource % of_node;
   int64_t node = resource / of_node;
@@ -291,6 +292,8 @@ cpu_task (const void *self, int64_t rank, ZsCpuTask task, int64_t elements, ZsTr
   transfer->transfer = zs_cpu_task_time (host, task, elements, (int) threads, &traffic);
   transfer->bytes = MAX (1, traffic);
   use_memory (cluster, rank, transfer);
+  if (host->pass_rate > 0)
+    zs_transfer_use (transfer, node_resource (cluster, rank / cluster->node_ranks, NODE_PASSES), ZS_SHARE_ONE);
   /* Cores, in 10^-9: only where there are too few can they matter. */
   if (threads * cluster->node_ranks > cores && transfer->transfer > 0) {
     double rate = (double) transfer->bytes / zs_time_to_seconds (transfer->transfer);
@@ -402,6 +405,7 @@ make_capacities (ZsCluster *cluster)
       [NODE_CORES] = (ZsRate) MAX (1, host->cores) * 1000000000,
       [NODE_NVME_READ] = host->nvme_read_rate, [NODE_NVME_WRITE] = host->nvme_write_rate,
       [NODE_MEMORY] = host->memory_rate,
+      [NODE_PASSES] = host->pass_rate,
     };
 
     for (int what = 0; what < N_NODE_RESOURCES; what++)

@@ -78,6 +78,21 @@ zs_store_free (ZsStore *store)
 
 /* ---- opening ---- */
 
+/* The change to a write-ahead log does not wait for another process that makes it at the same moment. */
+static int
+enter_wal (sqlite3 *db)
+{
+  enum { TIMES = 200, PAUSE = 50 /* ms */ };
+  int status = SQLITE_BUSY;
+
+  for (int i = 0; i < TIMES && status == SQLITE_BUSY; i++) {
+    if (i > 0)
+      sqlite3_sleep (PAUSE);
+    status = sqlite3_exec (db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+  }
+  return status;
+}
+
 ZsStore *
 store_open_file (const char *path, int flags, GError **error)
 {
@@ -86,8 +101,7 @@ store_open_file (const char *path, int flags, GError **error)
   store->path = g_strdup (path != NULL ? path : "(memory)");
   if (sqlite3_open_v2 (path != NULL ? path : ":memory:", &store->db, flags, NULL) != SQLITE_OK
       || sqlite3_busy_timeout (store->db, 10000) != SQLITE_OK
-      || sqlite3_exec (store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL,
-                       NULL) != SQLITE_OK) {
+      || enter_wal (store->db) != SQLITE_OK) {
     store_fail (store, error);
     zs_store_free (store);
     return NULL;

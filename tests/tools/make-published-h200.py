@@ -52,7 +52,8 @@ def cluster(row):
         "  nodes: %d" % (world // per_node),
         "  fabric: ideal",
         # CPU Adam reached 125 GB/s; a socket's share of a node's memory is that of the one rank
-        "  host: {cpu: intel, memory_rate: %d GB/s, cores: 16, speed: 1.0}" % (125 * (2 if per_node > 4 else 1)),
+        "  host: {cpu: intel, memory_rate: %d GB/s, pass_rate: %d GB/s, cores: 16, speed: 1.0}"
+        % ((125 * (2 if per_node > 4 else 1),) * 2),
     ]
 
 
@@ -146,11 +147,12 @@ def phases(row):
                                                                          row[key + "max_reserved"])
             line += "end_allocated: %s B" % row[key + "end_alloc"]
             lines.append(line + "}")
-            if step == last and row["timing_valid"] == "1" and row["ms_" + short]:   # of one micro-step
-                micro = ", micro_step: %d" % (int(row["gas"]) - 1) if phase != "optimizer" else ""
-                lines.append("    - {step: %d, phase: %s%s, time: %.3f ms}"
-                             % (step, phase, micro,
-                                float(row["ms_" + short]) - fill_time(row, short)))
+            if step == last and row["timing_valid"] == "1" and row["ms_" + short]:
+                # of one micro-step, their mean: only the last one's backward of ZeRO-1 reduces, and copies to the
+                # host under ZeRO-2, and the rows lie between it and the others
+                times = int(row["gas"]) if phase != "optimizer" else 1
+                lines.append("    - {step: %d, phase: %s, time: %.3f ms}"
+                             % (step, phase, times * (float(row["ms_" + short]) - fill_time(row, short))))
     return lines
 
 
