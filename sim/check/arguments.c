@@ -50,6 +50,9 @@ static const char *const KNOWN[] = { "output_dir",
                                      "model_name_or_path",
                                      "load_in_4bit",
                                      "load_in_8bit",
+                                     "use_liger_kernel",
+                                     "liger_kernel_config",
+                                     "enable_liger_kernel",
                                      NULL };
 
 static void

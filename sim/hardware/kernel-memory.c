@@ -33,6 +33,7 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
   [ZS_KERNEL_EMBEDDING_BACKWARD] = { 0.60, 17.0 },
   [ZS_KERNEL_ADAM_FUSED]         = { 0.72, 20.0 },           /* fp32: 3.46 TB/s; several launches */
   [ZS_KERNEL_ADAM_FOREACH]       = { 0.76, 20.0 },           /* fp32: 22 ps for 20 operands of 4 bytes */
+  [ZS_KERNEL_ROWS_OF_SM]         = { 0.78, KERNEL_FIXED },   /* and more: below */
   [ZS_KERNEL_NORM]               = { 0.89, KERNEL_FIXED },   /* 4.3 TB/s */
   [ZS_KERNEL_TINY]               = { 0.88, KERNEL_FIXED },
 };
@@ -81,6 +82,10 @@ static const TrafficRate TRAFFIC_RATES[ZS_N_KERNELS] = {
  * 155 us, 8.4 million 69; in 4096 36 and 14. */
 #define COLUMNS_OF_BLOCK 512
 #define ROWS_BACKWARD   3.5      /* us: between their making and this another product has passed through the L2 */
+
+/* A block that has an SM for itself waits for each row before it sums it: 8192 rows of 4096 take 95 us, 16384 of
+ * 2048 137 (tests/data/liger). */
+#define ROW_LATENCY     0.66     /* us */
 
 /* Fused AdamW of elements that never had a gradient: 0 divided by the root of 0 takes the slow ways of the division
  * and the root.  The first tensor of models with an embedding of their own, of whose rows few are named by a batch:
@@ -174,6 +179,8 @@ kernel_traffic_seconds (const ZsGpu *gpu, const ZsKernel *kernel, double slower)
       traffic *= 1 + ADAM_CLOCK * (slower - 1);
     return (1 - part) * traffic + part * MAX (traffic, idle * n) + rate->fixed * 1e-6;
   }
+  if (kernel->kind == ZS_KERNEL_ROWS_OF_SM)
+    traffic += ROW_LATENCY * 1e-6 * (double) kernel->m / MAX (gpu->sm_count, 1);
   if (kernel->kind == ZS_KERNEL_REDUCE_ROWS)
     traffic += row_seconds (gpu, kernel);
   if (kernel->kind == ZS_KERNEL_REDUCE_COLUMNS && kernel->k > 0 && kernel->k < COLUMNS_OF_BLOCK)

@@ -26,6 +26,7 @@ typedef enum {
   ZS_KERNEL_EMBEDDING_BACKWARD,   /* m: tokens; n: elements of the incoming gradient */
   ZS_KERNEL_ADAM_FUSED,  /* n elements, of which m never had a gradient; bytes of traffic */
   ZS_KERNEL_ADAM_FOREACH,
+  ZS_KERNEL_ROWS_OF_SM,  /* a block on each SM walks over its share of m rows: Liger's norm backward */
   ZS_KERNEL_NORM,        /* 2-norm over all elements */
   ZS_KERNEL_TINY,        /* on a handful of elements: the launch is all */
   ZS_N_KERNELS
@@ -54,6 +55,9 @@ typedef enum {
   ZS_LAUNCH_NO_GRAD,     /* the same without autograd */
   ZS_LAUNCH_LINEAR,      /* F.linear with autograd */
   ZS_LAUNCH_AUTOGRAD,    /* the autograd engine's thread, C++ */
+  ZS_LAUNCH_FUNCTION,    /* an autograd function of Python calls a Triton kernel, */
+  ZS_LAUNCH_FUNCTION_NO_GRAD,   /* without autograd, */
+  ZS_LAUNCH_FUNCTION_BACK,      /* or in backward */
   ZS_LAUNCH_INNER,       /* further kernel of the operator just launched */
   ZS_N_LAUNCHES
 } ZsLaunchKind;

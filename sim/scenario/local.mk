@@ -28,6 +28,7 @@ libzerosim_core_la_SOURCES += \
   sim/scenario/scenario-document.c \
   sim/scenario/scenario-import-args.c \
   sim/scenario/scenario-import-fsdp.c \
+  sim/scenario/scenario-import-liger.c \
   sim/scenario/scenario-import-recipes.c \
   sim/scenario/scenario-import-lengths.c \
   sim/scenario/scenario-import.c \

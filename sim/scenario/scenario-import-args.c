@@ -14,7 +14,8 @@ note_misspelt (ZsReader *reader, const ZsNode *root, const ZsImportKey *rows, si
 {
   static const char *const others[] = { "bf16", "fp16", "optim", "fsdp", "fsdp_config", "deepspeed",
                                         "gradient_checkpointing", "gradient_checkpointing_kwargs",
-                                        "ddp_find_unused_parameters", "ddp_bucket_cap_mb" };
+                                        "ddp_find_unused_parameters", "ddp_bucket_cap_mb",
+                                        "use_liger_kernel", "liger_kernel_config", "enable_liger_kernel" };
 
   for (int i = 0; i < root->n_items; i++) {
     const char *key = root->keys[i]->text, *meant = NULL;

@@ -336,26 +336,6 @@ note_unsimulated (ZsReader *reader, const ZsNode *root)
   }
 }
 
-/* Trainer's word and LLaMA-Factory's. */
-static bool
-import_liger (ZsReader *reader, const ZsNode *root)
-{
-  static const char *const keys[] = { "use_liger_kernel", "enable_liger_kernel" };
-  ZsNode *kernels = zs_node_get (root, "liger_kernel_config");
-  bool ok = true;
-
-  for (size_t i = 0; i < G_N_ELEMENTS (keys); i++) {
-    const ZsNode *node = zs_node_get (root, keys[i]);
-    bool on = false;
-
-    ok &= zs_import_switch (reader, root, keys[i], &on);
-    if (on)
-      ok &= zs_reader_put_default (reader, "training.liger", kernels != NULL && kernels->kind == ZS_NODE_MAPPING
-                                                                 ? kernels : zs_import_at (reader, node, "true"));
-  }
-  return ok;
-}
-
 bool
 zs_import_recipe (ZsReader *reader, const ZsNode *root)
 {
@@ -364,7 +344,7 @@ zs_import_recipe (ZsReader *reader, const ZsNode *root)
   /* their command lines start torchrun or accelerate, which leave a rank one thread */
   reader->launched |= factory != NULL || trl (root) != NULL || zs_import_is_axolotl (root);
   note_unsimulated (reader, root);
-  if (!import_liger (reader, root))
+  if (!zs_import_liger (reader, root))
     return false;
   if (zs_import_is_axolotl (root))
     return import_axolotl (reader, root);

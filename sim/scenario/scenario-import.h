@@ -46,6 +46,8 @@ bool zs_import_fsdp_words (ZsReader *reader, const ZsNode *root, const ZsNode *f
 
 bool zs_import_is_axolotl (const ZsNode *root);
 bool zs_import_is_trl (const ZsNode *root);
+/* scenario-import-liger.c */
+bool zs_import_liger (ZsReader *reader, const ZsNode *root);
 bool zs_import_recipe (ZsReader *reader, const ZsNode *root);
 /* scenario-import-lengths.c: packing, pad_to_multiple_of, group_by_length */
 bool zs_import_lengths (ZsReader *reader, const ZsNode *root);
