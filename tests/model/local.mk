@@ -12,3 +12,8 @@ check_PROGRAMS += tests/model/test-quantize
 TESTS += tests/model/test-quantize
 tests_model_test_quantize_SOURCES = tests/model/test-quantize.c
 tests_model_test_quantize_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/model/test-liger
+TESTS += tests/model/test-liger
+tests_model_test_liger_SOURCES = tests/model/test-liger.c
+tests_model_test_liger_LDADD = $(TEST_LIBS)
