@@ -56,6 +56,7 @@ enum {   /* kernels of Liger (liger.c, liger-loss.c) in place of the model's own
   ZS_LIGER_ROPE = 1 << 0, ZS_LIGER_SWIGLU = 1 << 1, ZS_LIGER_RMS_NORM = 1 << 2,
   ZS_LIGER_CROSS_ENTROPY = 1 << 3,   /* on logits; or */
   ZS_LIGER_FUSED_LOSS = 1 << 4,      /* fused_linear_cross_entropy: from the head's input, without logits */
+  ZS_LIGER_USUAL = ZS_LIGER_ROPE | ZS_LIGER_SWIGLU | ZS_LIGER_RMS_NORM | ZS_LIGER_FUSED_LOSS,
 };
 
 /* How one rank runs the model: what sim/model needs to emit a micro-step. */

@@ -116,6 +116,19 @@ describe_sequence (const ZsTraining *training)
   return g_strdup_printf ("sequence %" G_GINT64_FORMAT, longest);
 }
 
+static char *
+liger_line (unsigned liger)
+{
+  static const char *const names[] = { "rope", "swiglu", "rms_norm", "cross_entropy",
+                                       "fused_linear_cross_entropy" };
+  GString *line = g_string_new ("Liger's");
+
+  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
+    if ((liger & 1u << i) != 0)
+      g_string_append_printf (line, "%s %s", line->len > 8 ? "," : "", names[i]);
+  return g_string_free (line, FALSE);
+}
+
 char **
 zs_scenario_lines (const ZsScenario *scenario)
 {
@@ -139,6 +152,8 @@ zs_scenario_lines (const ZsScenario *scenario)
       step->micro_batch, training->gradient_accumulation, training->world,
       training->world == 1 ? "" : "s", sequence,
       checkpointing, DTYPE_NAMES[step->dtype], step->autocast ? " under autocast" : "", ATTENTION_NAMES[step->attention]));
+  if (step->liger != 0)
+    g_ptr_array_add (lines, liger_line (step->liger));
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)
     g_ptr_array_add (lines, zero_line (training));
   g_ptr_array_add (lines, NULL);

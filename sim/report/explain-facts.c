@@ -134,6 +134,8 @@ add_job (ZsFacts *facts, const ZsExplainInput *input)
   put_flag (facts, "sharded", is_sharded (training));
   put_flag (facts, "whole", !is_sharded (training) && !(zero && training->zero.stage > 0));
   put_flag (facts, "checkpointing", step->checkpoint_every > 0);
+  put_flag (facts, "fused_loss", (step->liger & ZS_LIGER_FUSED_LOSS) != 0);
+  put_flag (facts, "liger_layers", (step->liger & (ZS_LIGER_RMS_NORM | ZS_LIGER_SWIGLU)) != 0);
   if (zero && training->zero.offload_optimizer != ZS_DEVICE_NONE)
     put (facts->facts, "offload_optimizer",
          g_strdup (word (facts, DEVICES[training->zero.offload_optimizer])));

@@ -80,6 +80,30 @@ zs_ready_ds_config (const ZsScenario *scenario, ZsJsonWriter *writer)
       write_node (config->items[i], config->keys[i]->text, writer);
 }
 
+/* use_liger_kernel, with a configuration where it is not the usual one. */
+static void
+write_liger (unsigned liger, ZsJsonWriter *writer)
+{
+  static const struct {
+    const char *key;
+    unsigned    bit;
+  } kernels[] = {
+    { "rope", ZS_LIGER_ROPE }, { "swiglu", ZS_LIGER_SWIGLU }, { "rms_norm", ZS_LIGER_RMS_NORM },
+    { "cross_entropy", ZS_LIGER_CROSS_ENTROPY }, { "fused_linear_cross_entropy", ZS_LIGER_FUSED_LOSS },
+  };
+
+  if (liger == 0)
+    return;
+  zs_json_bool (writer, "use_liger_kernel", true);
+  if (liger == ZS_LIGER_USUAL)
+    return;
+  zs_json_compact (writer);
+  zs_json_begin_object (writer, "liger_kernel_config");
+  for (size_t i = 0; i < G_N_ELEMENTS (kernels); i++)
+    zs_json_bool (writer, kernels[i].key, (liger & kernels[i].bit) != 0);
+  zs_json_end_object (writer);
+}
+
 void
 zs_ready_training_arguments (const ZsScenario *scenario, ZsJsonWriter *writer)
 {
@@ -95,6 +119,7 @@ zs_ready_training_arguments (const ZsScenario *scenario, ZsJsonWriter *writer)
     zs_json_bool (writer, "use_reentrant", training->step.reentrant);
     zs_json_end_object (writer);
   }
+  write_liger (training->step.liger, writer);
   zs_json_bool (writer, "bf16", training->step.dtype == ZS_DTYPE_BF16);
   zs_json_bool (writer, "fp16", training->step.dtype == ZS_DTYPE_FP16);
   if (training->framework == ZS_FRAMEWORK_DEEPSPEED)

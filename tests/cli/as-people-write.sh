@@ -49,9 +49,16 @@ args|0|simulated as adamw_torch|"optim": "lion_32bit"
 args|1|not a valid OptimizerNames.*did you mean 'adamw_torch_fused'|"optim": "adamw_torch_fusd"
 args|1|not a valid OptimizerNames|"optim": "adamw_hf"
 args|0|one layer in 4|"gradient_checkpointing": true, "gradient_checkpointing_kwargs": {"every_n_layers": 4}
+args|0|Liger's rope, swiglu, rms_norm, fused_linear_cross_entropy|"use_liger_kernel": true
+args|0|no key of liger_kernel_config.*did you mean 'rms_norm'|"use_liger_kernel": true, "liger_kernel_config": {"rms_nrm": true}
+args|0|Liger's swiglu, rms_norm, cross_entropy|"use_liger_kernel": true, "liger_kernel_config": {"rope": false, "fused_linear_cross_entropy": false, "cross_entropy": true}
+args|0|no effect without use_liger_kernel|"liger_kernel_config": {"rope": false}
+args|0|Liger's rope|"finetuning_type": "full", "enable_liger_kernel": true
+args|0|Liger's rope|"use_liger": "true"
+args|0|Liger's swiglu, rms_norm[^,]|"base_model": "llama-7b", "liger_rms_norm": true, "liger_glu_activation": true
 args|1|cannot both be True|"use_liger_kernel": true, "liger_kernel_config": {"cross_entropy": true}
-args|0|FITS|"use_liger_kernel": true, "liger_kernel_config": {"rope": false}
-args|1|'use_liger_kernel' must be true or false|"use_liger_kernel": 3
+args|1|'use_liger_kernel' must be true or false|"use_liger_kernel": 2
+args|1|'liger_kernel_config' must be a mapping|"use_liger_kernel": true, "liger_kernel_config": 7
 args|0|torch.compile|"torch_compile": true
 args|0|checkpointing \(reentrant\), fp32 under autocast.*LLaMA-Factory checkpoints|"finetuning_type": "full", "bf16": true
 args|0|no checkpointing, bf16 under|"finetuning_type": "full", "pure_bf16": true, "bf16": true, "disable_gradient_checkpointing": true

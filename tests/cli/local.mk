@@ -8,6 +8,7 @@ CLI_TESTS = \
   tests/cli/consistent.sh \
   tests/cli/explain.sh \
   tests/cli/lengths.sh \
+  tests/cli/liger.sh \
   tests/cli/compare.sh \
   tests/cli/options.sh \
   tests/cli/check.sh \

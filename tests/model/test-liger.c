@@ -1,8 +1,11 @@
 /* test-liger.c: what Liger's kernels hold and allocate, against closed forms.  SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <string.h>
+
 #include "sim/model/emit.h"
 #include "sim/model/plain.h"
+#include "sim/zero/stage3.h"
 #include "tests/testing.h"
 
 enum { KERNELS = ZS_LIGER_ROPE | ZS_LIGER_SWIGLU | ZS_LIGER_RMS_NORM, SMS = 108, LAYER_SCALARS = 24 };
@@ -227,6 +230,84 @@ every_combination_ends_with_its_gradients (void)
   }
 }
 
+/* Bytes of gathered parameters when the first and the last layer's MLP begin, of a forward that has been before. */
+static void
+gathered_in_layers (unsigned liger, int64_t *ret_first, int64_t *ret_last)
+{
+  ZsModelShape shape = { .hidden = 256, .intermediate = 512, .n_layers = 4, .n_heads = 4, .n_kv_heads = 4,
+                         .head_dim = 64, .vocabulary = 20000 };
+  ZsStepShape step = { .micro_batch = 1, .sequence = 64, .dtype = ZS_DTYPE_BF16, .attention = ZS_ATTENTION_FLASH,
+                       .liger = liger, .compute_capability = 80, .sm_count = SMS };
+  ZsZeroConfig config = { .stage = 3, .world = 4, .node_ranks = 4, .gradient_accumulation = 1,
+                          .dtype = ZS_DTYPE_BF16, .communication_dtype = ZS_DTYPE_BF16,
+                          .grad_accum_dtype = ZS_DTYPE_BF16, .gradient_clipping = 1, .optimizer_groups = 1,
+                          .reduce_bucket_size = 1000000, .contiguous_gradients = true, .reduce_scatter = true,
+                          .sub_group_size = 1000000000, .max_live_parameters = 1000000000,
+                          .max_reuse_distance = 0, .zero_init = true };
+  g_autofree int64_t *sizes = g_new0 (int64_t, 65536);
+  int64_t gathered = 0;
+
+  step.versions.of[ZS_SOFTWARE_TRANSFORMERS] = ZS_VERSION (5, 17, 0);
+  step.versions.of[ZS_SOFTWARE_DEEPSPEED] = ZS_VERSION (0, 19, 5);
+  step.versions.of[ZS_SOFTWARE_TORCH] = ZS_VERSION (2, 11, 0);
+  config.versions = step.versions;
+  g_autoptr (ZsModel) model = zs_model_new (&shape, NULL, step.dtype, &step.versions);
+  g_autoptr (ZsPlan) plan = zs_plan_new ();
+  g_autoptr (ZsHooks) hooks = zs_zero3_hooks_new (model, &config, &step, 0, plan);
+  g_autoptr (ZsEmitter) emitter = zs_emitter_new (model, &step, hooks, plan);
+
+  *ret_first = *ret_last = -1;
+  hooks->load (hooks->self, plan);
+  zs_emit_inputs (emitter);
+  hooks->init (hooks->self, plan);
+  for (int number = 1; number <= 2; number++) {
+    zs_emit_forward (emitter, number, 0, true);
+    for (int64_t i = 0; i < plan->n_code; i++) {
+      const ZsInstruction *instruction = &plan->code[i];
+      const ZsLabel *label = &plan->labels[instruction->label];
+      bool enters = number == 2 && instruction->op == ZS_OP_LAUNCH && strcmp (label->what, "act_fn") == 0;
+
+      if (instruction->op == ZS_OP_ALLOC) {
+        sizes[instruction->id] = instruction->kind == ZS_CATEGORY_GATHERED ? instruction->bytes : 0;
+        gathered += sizes[instruction->id];
+      } else if (instruction->op == ZS_OP_FREE) {
+        gathered -= sizes[instruction->id];
+      }
+      if (enters && label->layer == 0)
+        *ret_first = gathered;
+      if (enters && label->layer == 3)
+        *ret_last = gathered;
+    }
+    zs_plan_clear (plan);
+    zs_emit_backward (emitter);
+    hooks->step (hooks->self, plan, number);
+    for (int64_t i = 0; i < plan->n_code; i++) {
+      const ZsInstruction *instruction = &plan->code[i];
+
+      if (instruction->op == ZS_OP_ALLOC) {
+        sizes[instruction->id] = instruction->kind == ZS_CATEGORY_GATHERED ? instruction->bytes : 0;
+        gathered += sizes[instruction->id];
+      } else if (instruction->op == ZS_OP_FREE) {
+        gathered -= sizes[instruction->id];
+      }
+    }
+    zs_plan_clear (plan);
+  }
+}
+
+/* Stage 3 holds the head, an external parameter of the model, through all layers. */
+static void
+stage3_holds_the_head_while_layers_run (void)
+{
+  int64_t first, last, usual_first, usual_last, head = 2 * 256 * 20000;
+
+  gathered_in_layers (KERNELS | ZS_LIGER_FUSED_LOSS, &first, &last);
+  gathered_in_layers (KERNELS, &usual_first, &usual_last);
+  CU_ASSERT_TRUE (usual_first < head && usual_last < head);
+  CU_ASSERT_EQUAL (first, usual_first + head);
+  CU_ASSERT_EQUAL (last, usual_last + head);
+}
+
 int
 main (void)
 {
@@ -236,6 +317,7 @@ main (void)
     { "a frozen head has no gradient", a_frozen_head_has_no_gradient },
     { "cross entropy writes over the logits", cross_entropy_writes_over_the_logits },
     { "every combination ends with its gradients", every_combination_ends_with_its_gradients },
+    { "stage 3 holds the head while layers run", stage3_holds_the_head_while_layers_run },
     CU_TEST_INFO_NULL
   };
 
