@@ -265,13 +265,14 @@ lengths_any (const ZsScenario *s)
 #define PACKING           "training.packing=true"
 #define EXPANDABLE        "training.alloc_conf=expandable_segments:True"
 #define LIGER             "training.liger=true"
+#define LIGER_REASON      "Liger's kernels (use_liger_kernel; the package liger-kernel must be there): the loss is made in " \
+                          "pieces, without whole logits. Simulated after its sources; the package itself was not measured."
 #define SMALL_BUCKET      "zero_optimization.reduce_bucket_size=5e7"
 
 static const ZsSuggestChange SMALLER[] = {
   { { CHECKPOINT }, not_checkpointed, "Activations are recomputed in backward: about a third more compute." },
   { { "training.reentrant=false" }, reentrant, "Checkpointing with use_reentrant=False: recomputed layers end like others, and give back what they gathered." },
-  { { LIGER }, own_kernels,
-    "Liger's kernels (use_liger_kernel of TrainingArguments): the loss is made in pieces, without whole logits." },
+  { { LIGER }, own_kernels, LIGER_REASON },
   { { "training.attention=sdpa" }, eager_attention, "The score matrices are never kept; also faster." },
   { { EXPANDABLE }, plain_allocator,
     "Less reserved memory lies idle between tensors; costs nothing." },
@@ -302,7 +303,7 @@ static const ZsSuggestChange SMALLER[] = {
   { { ONE_SEQUENCE }, micro_batch_above_one, "More, smaller micro-steps for the same global batch." },
 };
 static const ZsSuggestChange SMALLER_TOGETHER[] = {
-  { { LIGER, CHECKPOINT }, own_kernels, "Liger's kernels (use_liger_kernel), and activations recomputed in backward." },
+  { { LIGER, CHECKPOINT }, own_kernels, LIGER_REASON " Activations are recomputed in backward." },
   { { CHECKPOINT, ONE_SEQUENCE }, micro_batch_above_one, "Activations of fewer sequences at a time, recomputed in backward." },
   { { OFFLOAD_OPTIMIZER, CHECKPOINT }, optimizer_on_gpu, "Optimizer in host memory, activations recomputed." },
   { { OFFLOAD_OPTIMIZER, CHECKPOINT, ONE_SEQUENCE }, optimizer_on_gpu, "Optimizer in host memory, activations of fewer sequences recomputed." },
