@@ -13,7 +13,7 @@ gib ()   # bytes on stdin, one a line: in GiB, on one line
   awk '{ printf "%s%.2f GiB", (NR > 1 ? " | " : ""), $1 / 1073741824 }'
 }
 sed -n 's/^| `\(.*\)` | \([0-9.]* GiB | [0-9.]* GiB\) |$/\1=\2/p' "$top_srcdir/docs/memory.md" >rows-$$
-echo "1..$(($(wc -l <rows-$$) + 5))"
+echo "1..$(($(wc -l <rows-$$) + 6))"
 [ "$(wc -l <rows-$$)" -ge 5 ]; check $? "docs/memory.md has its table"
 while read -r row; do
   "$ZEROSIM" run "$scenario" --json --no-advice --set "training.liger=${row%=*}" >run-$$.json
@@ -30,4 +30,7 @@ check $? "explain says what the fused loss keeps"
 check $? "two ways to say it are one too many"
 "$ZEROSIM" run "$scenario" --set training.liger=false --gpus 8xA100-40G | grep -q 'liger=true'
 check $? "logits that do not fit bring Liger's kernels to mind"
+"$ZEROSIM" validate "$top_srcdir/tests/published/h200-liger" 2>&1 \
+  | grep -q '^phase_peak_allocated  *33 .* 100.0%  *100.0%  *100.0%  *100.0%$'
+check $? "measured steps agree in bytes"
 rm -f rows-$$ run-$$.json
