@@ -162,6 +162,13 @@ zs_reader_lengths (ZsReader *reader, const ZsLengthSettings *settings, ZsTrainin
     return true;
   }
   lengths->multiple = multiple;
+  if (lengths->n_list > 0) {
+    int64_t longest = 0;
+
+    for (int i = 0; i < lengths->n_list; i++)
+      longest = MAX (longest, lengths->list[i]);
+    step->sequence = MIN (step->sequence, longest);
+  }
   if (settings->mask == NULL && (step->micro_batch > 1 || multiple > 1)) {
     step->attention_mask = true;
     zs_reader_default (reader, "training.attention_mask", "collators that pad", "padding");

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Samples of many lengths: the screen, the numbers of docs/lengths.md, wrong values, other programs' keys.
-echo 1..21
+echo 1..22
 count=0
 check ()   # STATUS NAME
 {
@@ -82,6 +82,13 @@ waits ()   # RANKS: for other GPUs, in picoseconds of a step
     --set training.sequence_lengths.ranks="$1" | sed -n 's/.*"exposed_communication_ps": \([0-9]*\).*/\1/p'
 }
 [ "$(waits own)" -gt $(($(waits same) * 3)) ]; check $? "ranks with lengths of their own wait for one another"
+
+# ---- the page's orders ----
+sed -n '/file: seeds.yaml/,/^```$/p' "$page" | sed '/^<!--/d; /^```/d' >"$scratch/seeds.yaml"
+ln -s "$(cd "$top_srcdir" && pwd)/scenarios" "$scratch/scenarios"
+"$ZEROSIM" sweep "$scratch/seeds.yaml" --output "$scratch/seeds.db" --csv "$scratch/seeds.csv" --quiet >/dev/null
+[ "$(awk -F, 'NR > 1 { print ($2 != "") ":" $3 }' "$scratch/seeds.csv" | sort | uniq -c | tr -s '\n ' '  ')" = " 3 0:oom 3 1:ok " ]
+check $? "in each order expandable segments make it fit"
 
 # ---- files of other programs ----
 ask ()   # KEYS: what is assumed of a file of TrainingArguments that has them
