@@ -155,5 +155,8 @@ zs_reader_liger (ZsReader *reader, const ZsNode *node, const ZsNode *fused, ZsSt
     return zs_node_fail (fused, reader->errors,
                          "`fused_operators` says the same of times as `liger`, which counts bytes too: "
                          "leave it out");
+  zs_notes_add (reader->notes, ZS_NOTE_INFO, "liger", node,
+                "Liger's kernels are after its sources: steps with kernels written like them agree to the byte on one "
+                "H200; the package itself was not run, and older releases may hold more of the logits");
   return true;
 }
