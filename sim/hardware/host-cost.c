@@ -4,7 +4,7 @@
  * Its threads are in one of two states for seconds at a time, each in its own: a loop of Python takes 101
  * or 185 ms, a plain forward of 16 layers 14 or 26 ms, its backward 21 or 36 (tests/data/host-speed), as cores
  * do whose other hyperthread works for somebody else.  So the same DeepSpeed stage-3 forward took 72 to 131 ms
- * on three machines.  The table lies between: plain layers at 1.3 to 1.6 times the fast state (0.8 ms per layer
+ * on three machines.  The table lies between: plain layers at 1.4 to 1.75 times the fast state (0.8 ms per layer
  * forward, 41 launches, 13 modules; 1.3 backward, 76 launches), stage 3 at 1.28 times the fastest run known,
  * where the error is least both ways, FSDP2 at 1.2.  A host-bound time can be off by a factor of 1.6.
  * The proportions of its rows come from one machine (operators called in a loop, pieces of a layer, whole
@@ -42,7 +42,7 @@ static const ZsTime LAUNCH_COSTS[ZS_N_LAUNCHES] = {
  * DeepSpeed's step: 1.3 ms fixed (ZeRO-2 steps whose kernels take 0.2 to 3.3 ms took 2.1 to 5).
  * Stage 2: 75 per gradient hook besides its launches (host-bound steps of 4 and 22 layers).
  * FSDP2: 1.35 ms per unit forward (16, 32 layers; 2, 8, 16 on one machine), 1.9 backward, of which the
- * reduction takes the gradients one by one.  Steps less their kernels, on a machine 1.2 times as fast as this
+ * reduction takes the gradients one by one; in the fast state 1.15 and 1.4 with 1 to 32 layers alike.  Steps less their kernels, on a machine 1.2 times as fast as this
  * table (h200-steps): fused AdamW 0.25 ms + 8 us per tensor (21 to 338 of them), on DTensors 2 ms + 14 us;
  * zero_grad 2 us per tensor.  Clipping in a loop, in the fast state: 0.13 ms + 3.8 us per tensor, of FSDP2's
  * 0.7 ms + 13 us; in a step, with cold caches, 2.5 ms for 146 tensors, 10 us for each further kernel of a list.

@@ -64,6 +64,21 @@ for case in CASES:
         count += 1
         print("%sok %d - %s %s\n# %.1f ms; medians of %d processes %.1f to %.1f, fastest step %.1f: %.2f times that"
               % ("" if good else "not ", count, case, phase, predicted[phase], len(medians), medians[0], medians[-1], fastest, ratio))
+with open(os.path.join(TOP, "tests/data/host-speed/depths.jsonl")) as file:
+    depths = [json.loads(line) for line in file]
+for layers in sorted({row["layers"] for row in depths}):
+    narrow = ('{"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": %d, '
+              '"num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000, "tie_word_embeddings": false}' % layers)
+    ratios = []
+    for sharded, name in ((0, "1b"), (1, "1b-fsdp2")):
+        CASES["depth"] = (narrow, *CASES[name][1:])
+        predicted = predict("depth")
+        ratios += [predicted[phase] / min(row[phase[0]][0] for row in depths if (row["layers"], row["sharded"]) == (layers, sharded))
+                   for phase in ("forward", "backward")]
+    count += 1
+    print("%sok %d - %d layers, plain and FSDP2\n# forward and backward at speed 1, in times of the fastest step: %s"
+          % ("" if all(1.0 <= ratio <= 1.8 for ratio in ratios) else "not ", count, layers,
+             " ".join("%.2f" % ratio for ratio in ratios)))
 loops = [row["python_loop_ms"] for row in rows if row["case"] == "small"]
 with open(os.path.join(TOP, "docs/time.md")) as file:
     told = "%.0f ms" % (ONE_SPEED * min(loops)) in file.read()
