@@ -148,8 +148,8 @@ test_more_simulated (const TestMoreRun *run)
 
 /* ---- comparing ---- */
 
-static const TestCounters *
-find (const GArray *phases, const char *name)
+const TestCounters *
+test_counters_find (const GArray *phases, const char *name)
 {
   for (guint i = 0; i < phases->len; i++)
     if (strcmp (g_array_index (phases, TestCounters, i).name, name) == 0)
@@ -201,7 +201,7 @@ test_more_compare (const TestMoreRun *run)
   compare_sequences (run, &result);
   for (guint i = 0; simulated != NULL && i < run->phases->len; i++) {
     const TestCounters *a = &g_array_index (run->phases, TestCounters, i);
-    const TestCounters *b = find (simulated, a->name);
+    const TestCounters *b = test_counters_find (simulated, a->name);
 
     if (b == NULL || a->name[0] != 's')
       continue;

@@ -27,6 +27,8 @@ GPtrArray   *test_more_runs (const char *folder);
 TestHistory *test_more_history (const TestMoreRun *run);
 /* The same counters of the run's plan, without time; NULL if it does not fit. */
 GArray      *test_more_simulated (const TestMoreRun *run);
+/* Those of PHASES, an array of TestCounters, that are called NAME; NULL: none. */
+const TestCounters *test_counters_find (const GArray *phases, const char *name);
 
 /* How far RUN is met. */
 typedef struct {

@@ -31,15 +31,6 @@ loose (const char *id)
   return 0;
 }
 
-static const TestCounters *
-find (const GArray *phases, const char *name)
-{
-  for (guint i = 0; i < phases->len; i++)
-    if (strcmp (g_array_index (phases, TestCounters, i).name, name) == 0)
-      return &g_array_index (phases, TestCounters, i);
-  return NULL;
-}
-
 /* Runs that end out of memory do so in the phase after the last that was recorded. */
 static void
 check_run (const TestMoreRun *run)
@@ -57,7 +48,7 @@ check_run (const TestMoreRun *run)
   test_plan_memory_hold (memory, wide ? 4 : 2);   /* a number that from_config () leaves */
   while ((plan = zs_planner_next (planner)) != NULL) {
     g_autofree char *name = test_phase_name (&plan->code[0]);
-    const TestCounters *recorded = find (run->phases, name);
+    const TestCounters *recorded = test_counters_find (run->phases, name);
 
     if (!test_plan_memory_execute (memory, plan)) {
       CU_ASSERT_TRUE (run->oom && recorded == NULL);
