@@ -42,9 +42,9 @@ static const ZsTime LAUNCH_COSTS[ZS_N_LAUNCHES] = {
  * DeepSpeed's step: 1.3 ms fixed (ZeRO-2 steps whose kernels take 0.2 to 3.3 ms took 2.1 to 5).
  * Stage 2: 75 per gradient hook besides its launches (host-bound steps of 4 and 22 layers).
  * FSDP2: 1.35 ms per unit forward (16, 32 layers; 2, 8, 16 on one machine), 1.9 backward, of which the
- * reduction takes the gradients one by one; in the fast state 1.15 and 1.4 with 1 to 32 layers alike.  Steps less their kernels, on a machine 1.2 times as fast as this
- * table (h200-steps): fused AdamW 0.25 ms + 8 us per tensor (21 to 338 of them), on DTensors 2 ms + 14 us;
- * zero_grad 2 us per tensor.  Clipping in a loop, in the fast state: 0.13 ms + 3.8 us per tensor, of FSDP2's
+ * reduction takes the gradients one by one; in the fast state 1.15 and 1.4 with 1 to 32 layers alike.
+ * Steps less their kernels, on a machine 1.2 times as fast as this table (h200-steps): fused AdamW 0.25 ms
+ * + 8 us per tensor (21 to 338 of them), on DTensors 2 ms + 14 us; zero_grad 2 us per tensor.  Clipping in a loop, in the fast state: 0.13 ms + 3.8 us per tensor, of FSDP2's
  * 0.7 ms + 13 us; in a step, with cold caches, 2.5 ms for 146 tensors, 10 us for each further kernel of a list.
  * Forwards that the GPU bounds end 2.4 ms after the sum of their kernels, one of two layers is issued in
  * 4.1 ms: 1.5 ms pass before the layers; backwards end 1.4 ms after.

@@ -42,20 +42,19 @@ make_hooks (ZsPlanner *planner, int64_t rank)
   return zs_plain_hooks_new (planner->model, &training->step, planner->plan);
 }
 
-/* Of all ranks in the first step, with padding. */
+/* Of all ranks in the first step, with padding; each is taken to have as many as the first. */
 static int64_t
 step_tokens (const ZsTraining *training)
 {
-  int64_t batch = training->step.micro_batch, positions = 0;
+  int64_t positions = 0;
 
   for (int i = 0; i < MAX (training->gradient_accumulation, 1); i++) {
-    ZsMicroBatch micro_batch = { .sequence = training->step.sequence };
+    ZsMicroBatch micro_batch;
 
-    if (zs_lengths_given (&training->lengths))
-      zs_lengths_draw (&training->lengths, training->step.sequence, batch, i, &micro_batch);
+    zs_training_micro_batch (training, 0, 1, i, &micro_batch);
     positions += micro_batch.sequence;
   }
-  return positions * batch * MAX (training->world, 1);
+  return positions * training->step.micro_batch * MAX (training->world, 1);
 }
 
 ZsPlanner *

@@ -267,7 +267,8 @@ zs_emitter_new (const ZsModel *model, const ZsStepShape *shape, const ZsHooks *h
   ZsTensor *slots[] = { &e->ids, &e->workspaces[0], &e->workspaces[1], &e->lt_workspaces[0],
                         &e->lt_workspaces[1], &e->cos, &e->sin, &e->mask,
                         &e->labels, &e->total_weight, &e->log_softmax, &e->loss, &e->scaled_loss,
-                        &e->hidden_gradient, &e->head_gradient, &e->outputs, &e->position_ids, &e->tied_gradient, &e->graph_cos, &e->graph_sin,
+                        &e->hidden_gradient, &e->head_gradient, &e->outputs, &e->position_ids,
+                        &e->tied_gradient, &e->graph_cos, &e->graph_sin,
                         &e->graph_mask, &e->graph_positions, &e->graph_inputs,
                         &e->graph_input_gradient, &e->input_mask };
   for (gsize i = 0; i < G_N_ELEMENTS (slots); i++)

@@ -161,17 +161,10 @@ zs_reader_import_training_args (ZsReader *reader, const char *path)
     { "ddp_find_unused_parameters", "training.ddp.find_unused_parameters" },
     { "ddp_bucket_cap_mb", "training.ddp.bucket_cap_mb" },
   };
-  GError *error = NULL;
-  ZsDocument *document = zs_document_load (path, &error);
+  const ZsNode *root = zs_import_load (reader, path);
 
-  if (document == NULL) {
-    zs_errors_take (reader->errors, error);
+  if (root == NULL)
     return false;
-  }
-  zs_document_take (reader->document, document);
-
-  const ZsNode *root = zs_document_root (document);
-
   if (root->kind != ZS_NODE_MAPPING)
     return zs_node_fail (root, reader->errors, "TrainingArguments must be an object, not %s",
                          zs_node_describe (root));

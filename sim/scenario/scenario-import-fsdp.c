@@ -196,20 +196,12 @@ read_word (ZsReader *reader, const ZsNode *item, const char *text, int *strategy
 static const ZsNode *
 load_config (ZsReader *reader, const ZsNode *config)
 {
-  GError *error = NULL;
   g_autofree char *path = NULL;
-  ZsDocument *document;
 
   if (config->kind != ZS_NODE_SCALAR || !config->quoted)
     return config;
   path = zs_reader_file (config);
-  document = zs_document_load (path, &error);
-  if (document == NULL) {
-    zs_errors_take (reader->errors, error);
-    return NULL;
-  }
-  zs_document_take (reader->document, document);
-  return zs_document_root (document);
+  return zs_import_load (reader, path);
 }
 
 /* Words in a string or a list, or true; `fsdp_config` beside it. */

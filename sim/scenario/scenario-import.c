@@ -81,6 +81,20 @@ zs_import_note_unknown (ZsReader *reader, const ZsNode *key, const char *what, c
                 near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
+const ZsNode *
+zs_import_load (ZsReader *reader, const char *path)
+{
+  GError *error = NULL;
+  ZsDocument *document = zs_document_load (path, &error);
+
+  if (document == NULL) {
+    zs_errors_take (reader->errors, error);
+    return NULL;
+  }
+  zs_document_take (reader->document, document);
+  return zs_document_root (document);
+}
+
 bool
 zs_import_keys (ZsReader *reader, const ZsNode *from, const ZsImportKey *rows, size_t n_rows)
 {
@@ -229,16 +243,10 @@ note_unsimulated (ZsReader *reader, const ZsNode *root)
 bool
 zs_reader_import_accelerate (ZsReader *reader, const char *path)
 {
-  GError *error = NULL;
-  ZsDocument *document = zs_document_load (path, &error);
+  const ZsNode *root = zs_import_load (reader, path);
 
-  if (document == NULL) {
-    zs_errors_take (reader->errors, error);
+  if (root == NULL)
     return false;
-  }
-  zs_document_take (reader->document, document);
-
-  const ZsNode *root = zs_document_root (document);
   const ZsNode *type = zs_node_get (root, "distributed_type");
   const ZsNode *deepspeed = zs_node_get (root, "deepspeed_config");
   const ZsNode *fsdp = zs_node_get (root, "fsdp_config");

@@ -8,6 +8,8 @@ typedef struct {
   const char *key, *path;
 } ZsImportKey;
 
+/* What stands in the file PATH, which the reader's document then keeps; NULL if an error was added. */
+const ZsNode *zs_import_load (ZsReader *reader, const char *path);
 /* A scalar with the place of NODE. */
 ZsNode *zs_import_at (ZsReader *reader, const ZsNode *node, const char *text);
 /* KEY is none of KNOWN (NULL-terminated) in WHAT, where PREFIX before them changes nothing. */
